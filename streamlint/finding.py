@@ -126,6 +126,8 @@ class Finding:
     """The finding that this one is a consequence of: the same missing edge would order both."""
     edge: str = ""
     """The wait that would order it, if that is what is missing: findings of one edge are told once."""
+    fork: str = ""
+    """The same at the beginning of a call, of what is pending then."""
     also: tuple[Related, ...] = ()
     """Where the findings are that follow from it and are not shown: of no report, see ``leading``."""
     seen: Seen = Seen.PREDICTED
@@ -169,6 +171,7 @@ class SourceError:
 
 
 SAME_EDGE = "the same order is missing"
+SAME_PLACE = "the same mistake"
 
 OF_FIXES = "fixes"
 """``LeftOut.what`` where fixes of findings were not looked for."""
@@ -305,8 +308,12 @@ def _with(finding: Finding, others: Sequence[Finding]) -> Finding:
     also = {place.span: place for place in places if place is not None and place.span not in known}
     if not also:
         return finding
+    if finding.earlier is None:
+        noun, same = "calls" if len(also) > 1 else "call", SAME_PLACE
+    else:
+        noun, same = "accesses" if len(also) > 1 else "access", SAME_EDGE
     return replace(
         finding,
-        message=f"{finding.message} (and {len(also)} more access{'es' if len(also) > 1 else ''})",
-        also=tuple(replace(each, message=f"{each.message}: {SAME_EDGE}") for each in also.values()),
+        message=f"{finding.message} (and {len(also)} more {noun})",
+        also=tuple(replace(each, message=f"{each.message}: {same}") for each in also.values()),
     )

@@ -133,7 +133,7 @@ def _shown(report: Report) -> tuple[Finding, ...]:
 
 def _what(finding: Finding) -> tuple[str, str, str]:
     """A finding wherever it stands, and for however many accesses."""
-    message = re.sub(r" \(and \d+ more access(es)?\)$", "", re.sub(r"line \d+", "line", finding.message))
+    message = re.sub(r" \(and \d+ more \w+\)$", "", re.sub(r"line \d+", "line", finding.message))
     return finding.code, finding.function, message
 
 

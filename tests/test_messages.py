@@ -17,10 +17,13 @@ if TYPE_CHECKING:
 
 
 def findings(tmp_path: Path, code: str) -> list[Finding]:
+    return [one for one in all_findings(tmp_path, code) if one.confidence is not Confidence.POSSIBLE]
+
+
+def all_findings(tmp_path: Path, code: str) -> tuple[Finding, ...]:
     file = tmp_path / "run.py"
     file.write_text(textwrap.dedent(code), encoding="utf-8")
-    found = engine.analyze(tmp_path, [file], engine.Settings(evidence=False)).findings
-    return [one for one in found if one.confidence is not Confidence.POSSIBLE]
+    return engine.analyze(tmp_path, [file], engine.Settings(evidence=False)).findings
 
 
 CUPY = """
@@ -181,3 +184,78 @@ def test_a_collective_waits_for_the_stream_that_is_current_at_its_call(tmp_path:
         "call `all_reduce` on a stream that has waited for the current stream: "
         "it waits for the one that is current then"
     )
+
+
+def test_what_a_constructor_is_given_is_pending_at_the_constructor(tmp_path: Path) -> None:
+    code = """
+        import torch
+
+        class Packed:
+            def __init__(self, x: torch.Tensor, side=None):
+                self.side = side
+                self.done = torch.cuda.Event()
+                self.host = torch.empty(x.shape, pin_memory=True)
+                with torch.cuda.stream(self.side):
+                    packed = (x * 255).round()
+                    self.host.copy_(packed, non_blocking=True)
+                    self.done.record()
+
+            def rows(self):
+                self.done.synchronize()
+                return self.host.tolist()
+
+            def first(self):
+                self.done.synchronize()
+                return self.host[0].item()
+        """
+    places = {place.span.line for one in all_findings(tmp_path, code) if one.at_call for place in one.related}
+    assert places == {5}
+
+
+def test_the_body_of_a_loop_is_not_reached_through_the_generator_that_it_walks(tmp_path: Path) -> None:
+    code = """
+        import torch
+
+        def counted():
+            number = 0
+            while True:
+                yield number
+                number += 1
+
+        def main():
+            side = torch.cuda.Stream()
+            x = torch.ones(1 << 20, device="cuda") * 2
+            for number in counted():
+                with torch.cuda.stream(side):
+                    y = x * number
+                side.synchronize()
+                print(y.sum().item())
+        """
+    one = next(one for one in findings(tmp_path, code) if one.code == "SL101")
+    assert [place.message for place in one.related] == ["written on the current stream here"]
+
+
+def test_the_owner_of_memory_and_who_uses_it_are_told_apart(tmp_path: Path) -> None:
+    code = """
+        import cupy as cp
+
+        STREAMS = [cp.cuda.Stream(non_blocking=True) for _ in range(4)]
+
+        def main(rows, sample):
+            total = cp.zeros(1 << 20)
+            for chunk in rows:
+                y = cp.fft.fft(cp.asarray(chunk))
+                for number in range(4):
+                    stream = STREAMS[number]
+                    stream.use()
+                    total += y * sample
+                del y
+                STREAMS[0].synchronize()
+        """
+    for one in findings(tmp_path, code):
+        if one.code == "SL401":
+            assert "on `stream` when it goes back to the allocator of `stream`" not in one.message
+            assert "make `stream` wait for `stream`" not in one.help
+            break
+    else:
+        pytest.fail("nothing is told of the memory that goes back")

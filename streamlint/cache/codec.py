@@ -77,6 +77,7 @@ def _finding(finding: Finding) -> list[object]:
         _span(finding.earlier),
         [[code, _span(primary), _span(other)] for code, primary, other in finding.follows],
         finding.edge,
+        finding.fork,
         finding.seen.value,
         finding.at_call,
         [
@@ -89,7 +90,7 @@ def _finding(finding: Finding) -> list[object]:
 
 def _read_finding(content: list[Any]) -> Finding:
     code, name, message, advice, confidence, severity, primary, label, function, *rest = content
-    related, fingerprint, earlier, follows, edge, seen, at_call, fixes, statement = rest
+    related, fingerprint, earlier, follows, edge, fork, seen, at_call, fixes, statement = rest
     return Finding(
         code=_text(code),
         name=_text(name),
@@ -105,6 +106,7 @@ def _read_finding(content: list[Any]) -> Finding:
         earlier=_read_span(earlier),
         follows=tuple(_read_pair(*pair) for pair in follows),
         edge=_text(edge),
+        fork=_text(fork),
         seen=Seen(seen),
         at_call=bool(at_call),
         fixes=tuple(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.rules.base import About, early_record, place_of, stream_of
+from streamlint.rules.base import About, early_record, is_entry, place_of, stream_of
 from streamlint.trace import Copy, HostAccess, Launch
 
 if TYPE_CHECKING:
@@ -23,8 +23,11 @@ def missing_edge(judged: Judged, rule: Rule, problem: Problem) -> str:
     A helper launches an engine on a stream of its own, and four callers fill its input in four places: one
     wait before the launch orders them all. Empty where the mistake is another one (a record that is made too
     early is moved, a stream that is left out is passed), or where the wait could not name who it waits for,
-    one of several streams that are made in one place.
+    one of several streams that are made in one place. Several calls in one host function are mended where it
+    is queued.
     """
+    if problem.mended_at:
+        return repr((rule.code, problem.mended_at))
     if rule.about is About.KEPT:
         return _missing_keeping(judged, problem)
     later = judged.op(problem.later)
@@ -42,6 +45,19 @@ def missing_edge(judged: Judged, rule: Rule, problem: Problem) -> str:
         return ""
     kind, span, *_ = place_of(later)
     return repr((waited, waits, kind.__name__, span))
+
+
+def missing_fork(judged: Judged, rule: Rule, problem: Problem) -> str:
+    """What tells the wait at the beginning of a call that would order a pair, if the call misses one.
+
+    ``with torch.cuda.stream(self.side): self.packer.pack(x)``, where one packer or another reads ``x``: what
+    is pending on it when the call begins one wait orders for both.
+    """
+    if problem.earlier is None or not missing_edge(judged, rule, problem):
+        return ""
+    first = judged.op(problem.earlier)
+    agents = _agent(judged, problem.earlier), _agent(judged, problem.later)
+    return repr((*agents, first.at.span)) if is_entry(first) else ""
 
 
 def _missing_keeping(judged: Judged, problem: Problem) -> str:

@@ -12,7 +12,7 @@ from streamlint.frozen import frozen
 from streamlint.judging import conversions, evidence, odds
 from streamlint.judging.call_ends import OpenEnd, TwoStreams, is_given
 from streamlint.judging.doubts import barriers_between, guessed, settle
-from streamlint.judging.edges import missing_edge
+from streamlint.judging.edges import missing_edge, missing_fork
 from streamlint.judging.responsibility import called_with_pending, callers_show, open_end
 from streamlint.order.conflicts import conflicts
 from streamlint.order.hb import HappensBefore, Verdict
@@ -414,6 +414,7 @@ def _finding(candidate: Candidate, follows: tuple[Pair, ...] = ()) -> Finding:
         at_call=problem.earlier is not None and is_entry(judged.op(problem.earlier)),
         follows=follows,
         edge=missing_edge(judged, rule, problem),
+        fork=missing_fork(judged, rule, problem),
         evidence=Occurrence(
             judged.trace,
             problem.earlier if problem.earlier is not None else problem.later,

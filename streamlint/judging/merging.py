@@ -36,8 +36,8 @@ def merge(found: Iterable[Finding], statement: Callable[[Span], str]) -> tuple[F
     }
     _follow_causes(best)
     _follow_alike(best, _of_callers)
-    alone = standing_alone(tuple(best.values()))
-    _follow_alike(best, lambda finding: finding.edge if finding.edge and finding.pair in alone else None)
+    _follow_alone(best, lambda finding: finding.edge)
+    _follow_alone(best, lambda finding: finding.fork)
     counted: dict[str, int] = {}
     out: list[Finding] = []
     for finding in sorted(best.values(), key=lambda f: (f.sort_key, f.pair[2] or f.primary)):
@@ -80,9 +80,7 @@ def _follow_alike(found: dict[Pair, Finding], of: Callable[[Finding], object]) -
     """Makes the findings that have something in common follow the surest of them.
 
     ``offload()`` uses a tensor too early that may be pending when it is called; so does ``offload_all()``,
-    which calls it. A helper reads on a stream of its own what two callers write: one missing wait. Of these
-    only findings that stand for themselves have it in common: what follows from another one is mended where
-    that one is, by the same wait, but elsewhere.
+    which calls it.
     """
     groups: dict[object, list[Finding]] = {}
     for finding in found.values():
@@ -98,6 +96,16 @@ def _follow_alike(found: dict[Pair, Finding], of: Callable[[Finding], object]) -
             found[finding.pair] = replace(finding, follows=causes)
         causes = tuple(cause for cause in first.follows if cause not in pairs)
         found[first.pair] = replace(first, follows=causes)
+
+
+def _follow_alone(found: dict[Pair, Finding], of: Callable[[Finding], str]) -> None:
+    """The same of the findings that stand for themselves, by the order that they miss.
+
+    A helper reads on a stream of its own what two callers write: one missing wait. What follows from another
+    finding is mended where that one is, by the same wait, but elsewhere.
+    """
+    alone = standing_alone(tuple(found.values()))
+    _follow_alike(found, lambda finding: of(finding) or None if finding.pair in alone else None)
 
 
 def _of_callers(finding: Finding) -> object:

@@ -123,10 +123,13 @@ class Judged:
 
     def _of_its_time(self, stream: StreamId, name: str) -> str:
         """Two of one name and line, as a method has that is called twice: that of the place has the name."""
-        if len(self.seen) < 2 or self.stream_at(self.op(self.seen[1])) != stream:
+        work = self.index.of_stream.get(stream, [])
+        if not self.seen or not work or self.stream_at(self.op(self.seen[0])) == stream:
             return name
-        here, other = self.op(self.seen[0]), self.op(self.seen[1])
-        when = "an earlier" if self.seen[1] < self.seen[0] else "a later"
+        # That of the other op of the message; the owner of memory that is dropped has used it some time.
+        number = next((one for one in self.seen[1:] if self.stream_at(self.op(one)) == stream), work[0])
+        here, other = self.op(self.seen[0]), self.op(number)
+        when = "an earlier" if number < self.seen[0] else "a later"
         by = "pass" if here.at.call == other.at.call else "call"
         return f"the {quoted(name).removeprefix('the ').removeprefix('a ')} of {when} {by}"
 
@@ -238,6 +241,8 @@ class Problem:
     """The wait of the other side, if the two wait for each other: a host that holds what a callback wants."""
     statement: str = ""
     """How the library writes what ``help`` says: see ``Finding.statement``."""
+    mended_at: tuple[Span, ...] = ()
+    """Where one change mends it and others of the rule, and the calls that lead there: a callback."""
     settled_by: Callable[[Judged], bool] | None = None
     """Whether another path does at the same place what is missing on this one: a condition decides."""
 

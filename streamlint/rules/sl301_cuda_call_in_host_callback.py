@@ -59,6 +59,7 @@ def check(judged: Judged) -> Iterator[Problem]:
                 ),
             ),
             doubts=op.doubts,
+            mended_at=(callback.at.span, *callback.at.calls),
         )
 
 

@@ -122,5 +122,6 @@ def _moved(findings: Sequence[Finding], stay: set[Pair], edit: _Edit, path: str)
             ),
             follows=(),
             edge="",
+            fork="",
             fixes=(),
         )

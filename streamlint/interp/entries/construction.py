@@ -13,7 +13,7 @@ from streamlint.interp.entries import repetition
 from streamlint.interp.facts import classes
 from streamlint.interp.library import feeding
 from streamlint.interp.python import instances, unseen_caller
-from streamlint.interp.state import snapshots, symbols
+from streamlint.interp.state import callers, snapshots, symbols
 from streamlint.interp.state.budgets import Most
 from streamlint.interp.state.ends import PathEnds
 from streamlint.interp.state.values import (
@@ -167,6 +167,9 @@ def _construct(m: Machine, cls: ir.ClassDecl) -> tuple[HeapV, bool]:
     Where it does not with unknown arguments (``raise`` in a helper), the object has what it got so far, and
     other attributes are unknown.
     """
+    # What is pending on its arguments is told where it begins, and not at the method that is called next.
+    begins = _constructor(m, cls)
+    callers.begin(m, begins.span if begins is not None else cls.span)
     args, kwargs = unseen_caller.constructor_arguments(m, cls, 0)
     made = classes.new(m, cls)
     m.constructing, m.last_return = True, None
@@ -185,13 +188,17 @@ def _construct(m: Machine, cls: ir.ClassDecl) -> tuple[HeapV, bool]:
 
 def _returned_early(m: Machine, cls: ir.ClassDecl) -> bool:
     """Whether a ``return`` of the constructor itself ended it: the methods of such an object do little."""
-    constructor = classes.lookup(m, cls, "__init__")
-    if m.last_return is None or not (
-        isinstance(constructor, FuncV) and isinstance(constructor.function, ir.FunctionDecl)
-    ):
+    constructor = _constructor(m, cls)
+    if m.last_return is None or constructor is None:
         return False
-    body = constructor.function.load().body
+    body = constructor.load().body
     return any(isinstance(node, ir.Return) and node.span == m.last_return for node in ir.walk(body))
+
+
+def _constructor(m: Machine, cls: ir.ClassDecl) -> ir.FunctionDecl | None:
+    found = classes.lookup(m, cls, "__init__")
+    function = found.function if isinstance(found, FuncV) else None
+    return function if isinstance(function, ir.FunctionDecl) else None
 
 
 def _with_other_answers(m: Machine, cls: ir.ClassDecl, before: dict[str, object]) -> HeapV:

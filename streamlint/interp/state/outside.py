@@ -38,7 +38,8 @@ def memory(
     given = arguments.passed(symbol)
     m.given[view.id] = symbol
     m.buffers[view.id] = replace(m.buffers[view.id], kind=kind, residence=Evidence.ASSUMED, passed=given)
-    op = m.before_call.get(given.call if given is not None else 0, 0)
+    # What nobody passes, as memory of the module, is pending when the path begins.
+    op = m.before_call.get(given.call, 0) if given is not None else 0
     access = Access(view.id, Mode.WRITE, WHOLE, frozenset({Doubt.ARGUMENT}))
     m.pending.setdefault(op, []).append(access)
     return view
