@@ -148,8 +148,17 @@ def blocks(tree: ast.AST) -> Iterator[list[ast.stmt]]:
             yield block
 
 
+_PLAIN_DECORATORS = {"staticmethod", "classmethod", "property", "contextmanager", "no_grad", "inference_mode"}
+
+
 def functions(tree: ast.AST) -> list[Function]:
-    return [node for node in ast.walk(tree) if isinstance(node, Function)]
+    """Functions that Python runs: not what a decorator may compile, as ``@wp.kernel`` does."""
+    return [node for node in ast.walk(tree) if isinstance(node, Function) and _is_plain(node)]
+
+
+def _is_plain(function: Function) -> bool:
+    called = [one.func if isinstance(one, ast.Call) else one for one in function.decorator_list]
+    return all((dotted(one) or "").rpartition(".")[2] in _PLAIN_DECORATORS for one in called)
 
 
 def methods(tree: ast.Module) -> dict[int, ast.ClassDef]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from streamlint.lower.context import Context
+    from streamlint.source import Span
 
 _CONSTANTS = {"None": None, "True": True, "False": False}
 
@@ -31,7 +32,8 @@ def lower_expr(cx: Context, node: cst.BaseExpression) -> ir.Expr:  # noqa: C901 
             return ir.Attr(cx.positions.span(node), lower_expr(cx, value), attr.value)
         case cst.Call(func=func, args=args):
             called = lower_expr(cx, func)
-            return ir.Call(cx.positions.span(node), called, tuple(_arg(cx, arg) for arg in args))
+            given = tuple(_arg(cx, arg) for arg in args)
+            return _by_name(cx.positions.span(node), called, given)
         case cst.Integer() | cst.Float() | cst.Imaginary():
             return lower_number(cx.positions.span(node), node)
         case cst.SimpleString() | cst.ConcatenatedString() | cst.FormattedString():
@@ -121,6 +123,22 @@ def _values_of_parts(parts: Sequence[cst.BaseFormattedStringContent]) -> Iterato
 def _arg(cx: Context, node: cst.Arg) -> ir.Arg:
     keyword = None if node.keyword is None else node.keyword.value
     return ir.Arg(lower_expr(cx, node.value), keyword, node.star)
+
+
+def _by_name(span: Span, called: ir.Expr, args: tuple[ir.Arg, ...]) -> ir.Expr:
+    """A call; ``getattr(event, "wait")`` is ``event.wait``, in whatever text that is looked for.
+
+    Not with a third argument, which an object may give that has no such attribute, nor of a name with two
+    underscores in front, which a class would change.
+    """
+    match called, args:
+        case (
+            ir.Name(id="getattr"),
+            (ir.Arg(value=owner, keyword=None, star=""), ir.Arg(value=ir.Const(value=str() as name))),
+        ) if name.isidentifier() and not name.startswith("__"):
+            return ir.Attr(span, owner, name)
+        case _:
+            return ir.Call(span, called, args)
 
 
 def _display(cx: Context, node: cst.BaseExpression, kind: str, elements: Sequence[cst.BaseElement]) -> ir.Seq:

@@ -112,10 +112,22 @@ def _members_of(nodes: Iterable[ast.AST]) -> Iterator[str]:
 
 
 def _called_by(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    """``wait_stream`` of ``torch.cuda.current_stream().wait_stream(side)``, ``f`` of ``f[grid](x)``."""
+    """``wait_stream`` of ``torch.cuda.current_stream().wait_stream(side)``, ``f`` of ``f[grid](x)``.
+
+    And of ``getattr(lane, "wait_stream")(side)``.
+    """
     for node in nodes:
-        if isinstance(node, ast.Call):
-            yield node.func.attr if isinstance(node.func, ast.Attribute) else _last_name(node.func)
+        match node:
+            case ast.Call(func=ast.Attribute(attr=name)):
+                yield name
+            case ast.Call(
+                func=ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=str() as name)])
+            ):
+                yield name
+            case ast.Call(func=func):
+                yield _last_name(func)
+            case _:
+                pass
 
 
 def _flagged(nodes: Iterable[ast.AST]) -> Iterator[str]:

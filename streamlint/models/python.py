@@ -59,6 +59,9 @@ HOLDS = {
 PLAIN_TYPES = PLAIN_CLASSES | {"slice", "range", "Callable", "Path", "Generator"}
 """Annotations of what is no memory, and holds none."""
 
+NAMESPACES = frozenset({"types.SimpleNamespace", "argparse.Namespace"})
+"""Classes of objects that have the attributes that they are given, and no others."""
+
 PLAIN_BASES = frozenset("object ABC Generic Protocol NamedTuple TypedDict Enum Exception Thread".split())
 """Bases that call back into a class in no order of their own."""
 

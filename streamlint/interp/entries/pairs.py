@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.frozen import frozen
-from streamlint.interp.facts import given_classes
+from streamlint.interp.facts import constructors, given_classes
 from streamlint.interp.facts.relevance import all_classes, queues_work
 from streamlint.interp.library import hooks, threads
 from streamlint.interp.state.budgets import Most
@@ -41,6 +41,8 @@ class Methods:
     """Names used by a method and by the methods that it mentions."""
     own: dict[str, frozenset[str]]
     """Attributes of the object among them."""
+    made: frozenset[str] | None
+    """Those that what runs while an object is made uses; None where no constructor is in sight."""
     hooks: frozenset[str]
     """Those that are registered as hooks: unseen code calls them, whatever their names."""
 
@@ -74,7 +76,8 @@ def methods_of(project: Project, cls: ir.ClassDecl) -> Methods:
     for ancestor in project.ancestors(cls)[0]:
         for name, decl in ancestor.methods.items():
             found.setdefault(name, decl)
-    kept = _kept(found.get("__init__"))
+    makers = constructors.constructing(project, cls)
+    kept = _kept(makers)
     called = {name: [found[other] for other in decl.members & found.keys()] for name, decl in found.items()}
     return Methods(
         found,
@@ -82,9 +85,17 @@ def methods_of(project: Project, cls: ir.ClassDecl) -> Methods:
         called_of(found),
         reach={name: decl.names.union(*(one.names for one in called[name])) for name, decl in found.items()},
         own={
-            name: _with_kept(decl.own.union(*(one.own for one in called[name])), kept)
+            name: _with_kept(
+                frozenset().union(
+                    *(constructors.own_attributes(project, one) for one in (decl, *called[name]))
+                ),
+                kept,
+            )
             for name, decl in found.items()
         },
+        made=frozenset().union(*(constructors.own_attributes(project, one) for one in makers))
+        if makers
+        else None,
         hooks=frozenset().union(*(_registered(decl, found.keys()) for decl in found.values())),
         of_autograd=_of_saved_tensors(project, cls, found),
         packs=_of_saved_tensors(project, cls, found, first="pack_hook"),
@@ -152,29 +163,27 @@ def _given_to(
     )
 
 
-def _kept(constructor: ir.FunctionDecl | None) -> dict[str, frozenset[str]]:
-    """Which attributes an attribute holds, or got: ``self.copier = Copier(self.pages)``."""
-    try:
-        function = constructor.load() if constructor is not None else None
-    except ir.LoweringError:
-        return {}
-    if function is None or not function.params:
-        return {}
-    receiver = function.params[0].name
+def _kept(makers: Sequence[ir.FunctionDecl]) -> dict[str, frozenset[str]]:
+    """Which attributes an attribute holds, or got, once made: ``self.copier = Copier(self.pages)``."""
     kept: dict[str, frozenset[str]] = {}
-    for node in ir.walk(function.body):
-        match node:
-            case ir.Assign(
-                targets=(ir.Attr(value=ir.Name(id=owner), name=name),), value=ir.Call() as call
-            ) if owner == receiver:
-                given = (part for part in ir.walk(call.args) if isinstance(part, ir.Attr))
-                kept[name] = frozenset(
-                    part.name
-                    for part in given
-                    if isinstance(part.value, ir.Name) and part.value.id == receiver
-                )
-            case _:
-                pass
+    for maker in makers:
+        function = ir.code_of(maker)
+        if function is None or not function.params:
+            continue
+        receiver = function.params[0].name
+        for node in ir.walk(function.body):
+            match node:
+                case ir.Assign(
+                    targets=(ir.Attr(value=ir.Name(id=owner), name=name),), value=ir.Call() as call
+                ) if owner == receiver:
+                    given = (part for part in ir.walk(call.args) if isinstance(part, ir.Attr))
+                    kept[name] = frozenset(
+                        part.name
+                        for part in given
+                        if isinstance(part.value, ir.Name) and part.value.id == receiver
+                    )
+                case _:
+                    pass
     return kept
 
 
@@ -263,8 +272,7 @@ def _handed_on(
 def shared_state(first: ir.FunctionDecl, second: ir.FunctionDecl, methods: Methods) -> set[str]:
     """Attributes that two methods use, or those that they call; of a constructor too, if there is one."""
     common = methods.own[first.name] & methods.own[second.name]
-    constructor = methods.by_name.get("__init__")
-    state = common if constructor is None else common & constructor.own
+    state = common if methods.made is None else common & methods.made
     return {name for name in state if name not in methods.by_name}
 
 

@@ -97,6 +97,11 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
         made = feeding.bounded(m, m.new_list((), kind=last), args, kwargs)
         monitors.watch(m, made, MonitorKind.QUEUE, span)
         return made
+    if path in python.NAMESPACES and not args:
+        made = m.new_object(Shape.INSTANCE, symbol=symbols.Thing(last, len(m.heap)))
+        for name, value in kwargs.items():
+            objects.set_attribute(m, made, name, value, span)
+        return made
     if path == "ctypes.sizeof":
         return given_by("sizeof", *args)
     if path in host.VIEW_FUNCTIONS:
