@@ -53,7 +53,9 @@ def scan(root: ast.AST) -> Words:
     words: set[str] = set()
     used: set[str] = set()
     keywords: set[str] = set()
-    noted: list[ast.AST] = []
+    names: list[ast.Name] = []
+    attributes: list[ast.Attribute] = []
+    constants: list[ast.Constant] = []
     others: list[ast.AST] = []
     depth = 0
     level: list[ast.AST] = [root]
@@ -61,54 +63,42 @@ def scan(root: ast.AST) -> Words:
         depth += 1
         below: list[ast.AST] = []
         for node in level:
-            here = used if type(node) in _VARIABLES else keywords if type(node) is ast.keyword else words
-            for value in node.__dict__.values():
-                kind = type(value)
-                if kind is int:  # most are line and column numbers
-                    continue
-                if kind is str:
-                    here.add(value)
-                elif kind is list:
-                    for item in value:
-                        if type(item) is str:
-                            words.add(item)
-                        elif isinstance(item, ast.AST):
-                            below.append(item)
-                elif isinstance(value, ast.AST) and value._fields:
-                    # Not Load() and Add(), which a third of all nodes are.
-                    below.append(value)
-            (noted if type(node) in _NOTED else others).append(node)
+            # Three nodes of four are one of these.
+            if type(node) is ast.Name:
+                names.append(node)
+            elif type(node) is ast.Attribute:
+                attributes.append(node)
+                below.append(node.value)
+            elif type(node) is ast.Constant:
+                constants.append(node)
+            else:
+                others.append(node)
+                here = used if type(node) is ast.arg else keywords if type(node) is ast.keyword else words
+                _gather(node, here, words, below)
         level = below
+    noted = [node for node in others if type(node) in _NOTED]
+    members = {node.attr for node in attributes}
+    members.update(node.value for node in constants if type(node.value) is str)
+    words |= members
+    words.update(node.kind for node in constants if node.kind)
+    used.update(node.id for node in names)
     declared = {name for node in noted if isinstance(node, ast.Global) for name in node.names}
     longest = max(map(_length, noted), default=0)
-    stored = frozenset(_stored(others))
-    variables = stored.union(node.arg for node in others if isinstance(node, ast.arg)) - declared
+    stored = frozenset(node.id for node in names if type(node.ctx) is ast.Store)
+    variables = stored.union(node.arg for node in others if type(node) is ast.arg) - declared
     return Words(
         frozenset(_identifiers(words | used | keywords)).union(_flagged(noted)),
-        frozenset(_identifiers(set(_members_of(others)))),
+        frozenset(_identifiers(members)),
         frozenset(_called_by(noted)),
-        frozenset(_own((*others, *noted), root)),
+        frozenset(_own(attributes, noted, root)),
         frozenset(declared.intersection(stored)),
         depth + longest,
         tuple(pair for node in noted for pair in _given(node, declared, variables)) if depth < _DEEP else (),
         _entered_by(noted).difference(stored),
         variables - words - keywords,
         frozenset(keywords - words - (used - variables)),
-        frozenset(node.attr for node in others if isinstance(node, ast.Attribute) and _is_stored(node)),
+        frozenset(node.attr for node in attributes if type(node.ctx) is ast.Store),
     )
-
-
-def _is_stored(node: ast.Attribute | ast.Name) -> bool:
-    return isinstance(node.ctx, ast.Store)
-
-
-def _members_of(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    for node in nodes:
-        match node:
-            case ast.Attribute(attr=name) | ast.Constant(value=str() as name):
-                yield name
-            case _:
-                pass
 
 
 def _called_by(nodes: Iterable[ast.AST]) -> Iterator[str]:
@@ -139,16 +129,37 @@ def _flagged(nodes: Iterable[ast.AST]) -> Iterator[str]:
                 pass
 
 
-def _own(nodes: Iterable[ast.AST], root: ast.AST) -> Iterator[str]:
+def _gather(node: ast.AST, here: set[str], words: set[str], below: list[ast.AST]) -> None:
+    """Puts the names that a node has itself into ``here``, those in its lists into ``words``."""
+    for value in node.__dict__.values():
+        kind = type(value)
+        if kind is int:  # most are line and column numbers
+            continue
+        if kind is str:
+            here.add(value)
+        elif kind is list:
+            for item in value:
+                if type(item) is str:
+                    words.add(item)
+                elif isinstance(item, ast.AST):
+                    below.append(item)
+        elif isinstance(value, ast.AST) and value._fields:
+            # Not Load() and Add(), which a third of all nodes are.
+            below.append(value)
+
+
+def _own(attributes: Iterable[ast.Attribute], noted: Iterable[ast.AST], root: ast.AST) -> Iterator[str]:
     """``lane`` of ``self.lane`` and ``getattr(self, "lane")``, where ``self`` is the first parameter."""
     parameters = (*root.args.posonlyargs, *root.args.args) if isinstance(root, FUNCTIONS) else ()
-    first = parameters[0].arg if parameters else None
-    for node in nodes:
-        match node:
-            case (
-                ast.Attribute(value=ast.Name(id=owner), attr=name)
-                | ast.Call(args=[ast.Name(id=owner), ast.Constant(value=str() as name), *_])
-            ) if owner == first:
+    if not parameters:
+        return
+    first = parameters[0].arg
+    for node in attributes:
+        if type(node.value) is ast.Name and node.value.id == first:
+            yield node.attr
+    for call in noted:
+        match call:
+            case ast.Call(args=[ast.Name(id=owner), ast.Constant(value=str() as name), *_]) if owner == first:
                 yield name
             case _:
                 pass
@@ -160,7 +171,6 @@ _NOTED = frozenset(
 )
 
 
-_VARIABLES = frozenset({ast.Name, ast.arg})
 _DEEP = 200
 """Levels of a tree that is hardly written by hand; nothing is said of what it gives."""
 
@@ -261,10 +271,6 @@ def _length(node: ast.AST) -> int:
             return name.count(".")
         case _:
             return 0
-
-
-def _stored(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    return (node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
 
 
 def _identifiers(words: set[str]) -> Iterator[str]:

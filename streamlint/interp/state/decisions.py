@@ -203,8 +203,10 @@ class Exploration(Generic[T]):
             outcomes.add(outcome)
             yield result
             chosen = tuple(decision.chosen for decision in oracle.taken)
-            tests = [symbols.of_any(decision.key) for decision in oracle.taken]
-            for position in range(len(flip.forced), len(oracle.taken)):
+            # The path that this one was flipped from has asked the tests before its own.
+            own = range(len(flip.forced), len(oracle.taken))
+            tests = {position: symbols.of_any(oracle.taken[position].key) for position in own}
+            for position in own:
                 decision = oracle.taken[position]
                 if not is_new and decision.key in asked:
                     continue
@@ -214,4 +216,6 @@ class Exploration(Generic[T]):
                     if other != decision.chosen:
                         queue.append(_Flip((*chosen[:position], other), (tests[position], other)))
             asked.update(decision.key for decision in oracle.taken)
-            arms.update(zip(tests, chosen, strict=True))
+            arms.update((test, chosen[position]) for position, test in tests.items())
+            if flip.arm is not None:
+                arms.add(flip.arm)
