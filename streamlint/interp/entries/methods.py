@@ -18,6 +18,7 @@ from streamlint.interp.entries.pairs import (
     MOST_PAIRED,
     MOST_PAIRS,
     Methods,
+    by_name,
     called_of,
     methods_of,
     pairs,
@@ -60,6 +61,11 @@ MOST_QUIET = Most(6, "prepared calls")
 """Such sequences of a class, one after the other, that may end without anything on a second stream."""
 
 
+def is_worth_calling(project: Project, cls: ir.ClassDecl, among: Relevant) -> bool:
+    """Whether any method of a class may queue work: of others nobody asks in which order they are called."""
+    return any(is_relevant(project, decl, among) for decl in by_name(project, cls).values())
+
+
 def alone_and_in_pairs(
     project: Project, module: ir.Module, construction: Construction, among: Relevant, told: Told
 ) -> Iterator[Entry]:
@@ -67,8 +73,6 @@ def alone_and_in_pairs(
     cls = construction.cls
     methods = methods_of(project, cls)
     own = [decl for decl in methods.by_name.values() if is_relevant(project, decl, among)]
-    if not own:
-        return
     public = [decl for decl in own if methods.may_be_called(decl)]
     one_of_several = _is_one_of_several(project, module, cls, methods)
     for decl in public:

@@ -14,6 +14,7 @@ from streamlint.interp.facts import constructors, given_classes
 from streamlint.interp.facts.relevance import all_classes, queues_work
 from streamlint.interp.library import hooks, threads
 from streamlint.interp.state.budgets import Most
+from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.scope import Target
 from streamlint.models import python
 from streamlint.models.torch import SAVED_TENSORS_HOOKS
@@ -71,11 +72,24 @@ class Pair:
     """Whether that is no state of the object."""
 
 
+_METHODS: Kept[ir.ClassDecl, Methods] = Kept()
+
+
 def methods_of(project: Project, cls: ir.ClassDecl) -> Methods:
+    return project.once(_METHODS, cls, lambda: _methods_of(project, cls))
+
+
+def by_name(project: Project, cls: ir.ClassDecl) -> dict[str, ir.FunctionDecl]:
+    """The methods of a class, inherited ones too, as lookup finds them."""
     found: dict[str, ir.FunctionDecl] = {}
     for ancestor in project.ancestors(cls)[0]:
         for name, decl in ancestor.methods.items():
             found.setdefault(name, decl)
+    return found
+
+
+def _methods_of(project: Project, cls: ir.ClassDecl) -> Methods:
+    found = by_name(project, cls)
     makers = constructors.constructing(project, cls)
     kept = _kept(makers)
     called = {name: [found[other] for other in decl.members & found.keys()] for name, decl in found.items()}

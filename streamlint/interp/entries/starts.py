@@ -66,7 +66,9 @@ def module_runs(
     for cls in all_classes(module):
         project.budgets.never_run.update((cls.qualname, why) for why in cls.unread)
     constructions = [
-        Construction(cls) for cls in users_first(module) if only is None or _is_among(cls.qualname, only)
+        Construction(cls)
+        for cls in users_first(module)
+        if (only is None or _is_among(cls.qualname, only)) and methods.is_worth_calling(project, cls, worth)
     ]
     for construction in constructions:
         yield from started(methods.alone_and_in_pairs(project, module, construction, worth, told))
