@@ -123,6 +123,8 @@ class Machine(Path):
         """Takes back the ops from number ``first`` on, which belong to another time."""
         del self.ops[first:]
         self.life.read = min(self.life.read, first)
+        if self.last_backward is not None and self.last_backward >= first:
+            self.last_backward = None
         self.guesses = {key: guess for key, guess in self.guesses.items() if guess.op < first}
 
     # ------------------------------------------------------------------ streams and events
