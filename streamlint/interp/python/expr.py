@@ -436,16 +436,13 @@ def _clause_over_generator(
     m: Machine, e: ir.Comprehension, depth: int, out: list[tuple[Value | None, Value]], source: GeneratorV
 ) -> None:
     """The generator's body runs, and the element is made at each of its yields."""
-    frame = m.frame
+    frame, calls = m.frame, len(m.calls)
     clause = e.generators[depth]
 
     def at_yield(value: Value) -> Value:
-        m.frames.append(frame)
-        try:
+        with m.back_in(frame, calls):
             binding.assign(m, clause.target, value)
             _clause(m, e, depth + 1, out)
-        finally:
-            m.frames.pop()
         return NONE
 
     m.python.run_generator(m, source, at_yield, clause.iter.span)

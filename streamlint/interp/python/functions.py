@@ -312,16 +312,6 @@ def run_generator(m: Machine, value: GeneratorV, at_yield: Callable[[Value], Val
         function, unread = _loaded(func, outside=not m.calls)
     except ir.LoweringError:
         return
-    depth = len(m.calls)
-
-    def in_the_loop(item: Value) -> Value:
-        # for batch in batches(): ...    the body of the loop is not reached through that call
-        inside, m.calls[depth:] = m.calls[depth:], []
-        try:
-            return at_yield(item)
-        finally:
-            m.calls[depth:] = inside
-
-    run_function(m, func, function, list(value.args), value.kwargs, span, in_the_loop)
+    run_function(m, func, function, list(value.args), value.kwargs, span, at_yield)
     if unread:
         m.stop(unread)

@@ -193,21 +193,19 @@ def _pass(m: Machine, body: Sequence[ir.Stmt]) -> bool:
 
 def _for_generator(m: Machine, s: ir.For, source: GeneratorV) -> None:
     """The generator's body runs, and the loop body runs at each of its yields."""
-    frame = m.frame
+    frame, depth = m.frame, len(m.calls)
     returned: list[Returned] = []
 
     def at_yield(value: Value) -> Value:
-        m.frames.append(frame)
-        try:
-            binding.walk(m, s.target, value)
-            if not _pass(m, s.body):
-                raise _LoopLeft
-        except Returned as leaving:
-            # It leaves the function of the loop, not the generator that runs just now.
-            returned.append(leaving)
-            raise _LoopLeft from None
-        finally:
-            m.frames.pop()
+        with m.back_in(frame, depth):
+            try:
+                binding.walk(m, s.target, value)
+                if not _pass(m, s.body):
+                    raise _LoopLeft
+            except Returned as leaving:
+                # It leaves the function of the loop, not the generator that runs just now.
+                returned.append(leaving)
+                raise _LoopLeft from None
         return NONE
 
     try:

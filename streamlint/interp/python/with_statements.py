@@ -83,19 +83,17 @@ def _generator(
 
     A block that is left by ``return`` or ``break`` leaves its own function, after the generator is done.
     """
-    frame = m.frame
+    frame, depth = m.frame, len(m.calls)
     left: list[Returned | Jumped] = []
 
     def at_yield(bound: Value) -> Value:
-        m.frames.append(frame)
-        try:
-            if item.target is not None:
-                binding.assign(m, item.target, bound)
-            run_with(m, rest, body)
-        except (Returned, Jumped) as leaving:
-            left.append(leaving)
-        finally:
-            m.frames.pop()
+        with m.back_in(frame, depth):
+            try:
+                if item.target is not None:
+                    binding.assign(m, item.target, bound)
+                run_with(m, rest, body)
+            except (Returned, Jumped) as leaving:
+                left.append(leaving)
         return NONE
 
     m.python.run_generator(m, value, at_yield, item.context.span)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NoReturn
 
@@ -52,7 +53,7 @@ from streamlint.trace import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from streamlint import ir
     from streamlint.interp.state.decisions import Oracle
@@ -94,6 +95,20 @@ class Machine(Path):
     @property
     def frame(self) -> Frame:
         return self.frames[-1]
+
+    @contextmanager
+    def back_in(self, frame: Frame, depth: int) -> Iterator[None]:
+        """The function that walks a generator goes on at a yield, ``depth`` calls deep.
+
+        ``for batch in batches(): ...``: the body is not reached through the call that made the generator.
+        """
+        self.frames.append(frame)
+        inside, self.calls[depth:] = self.calls[depth:], []
+        try:
+            yield
+        finally:
+            self.calls[depth:] = inside
+            self.frames.pop()
 
     def asked_by_constructor(self) -> tuple[Symbol, ...]:
         """The open tests of a constructor since the running statement of a function began."""
