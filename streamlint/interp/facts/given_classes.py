@@ -346,7 +346,7 @@ def _members(project: Project, scope: Scope, param: str, seen: set[tuple[Span, s
                     owner == one.receiver and name in kept
                 ):
                     pass
-                case ir.Call(func=ir.Name(id=name)) if one is scope:
+                case ir.Call() if one is scope:
                     for taker, taken in _takers(project, scope, node, param):
                         yield from _members(project, taker, taken, seen)
                     continue
@@ -356,18 +356,35 @@ def _members(project: Project, scope: Scope, param: str, seen: set[tuple[Span, s
 
 
 def _takers(project: Project, scope: Scope, call: ir.Call, name: str) -> Iterator[tuple[Scope, str]]:
-    """The function of the module that a call passes a name to, and for which parameter."""
-    called = project.member(scope.module.name, call.func.id) if isinstance(call.func, ir.Name) else None
-    if not isinstance(called, FuncV) or not isinstance(decl := called.function, ir.FunctionDecl):
+    """The function of the module or method of the class that gets a name, and for which parameter."""
+    taker = _taker(project, scope, call.func)
+    if taker is None:
         return
-    taker = scopes.scope_of(scope.module, decl, None) if decl.module == scope.module.name else None
-    positional = Target(decl).positional()
-    for param in Target(decl).params() if taker is not None else ():
+    positional = taker.positional()
+    for param in taker.params():
         match scopes.argument_of(call, param.name, positional):
-            case ir.Name(id=given) if given == name and taker is not None:
-                yield taker, param.name
+            case ir.Name(id=given) if given == name and taker.function is not None:
+                cls = None if taker.function is scope.module.functions.get(taker.name) else scope.cls
+                if (inside := scopes.scope_of(scope.module, taker.function, cls)) is not None:
+                    yield inside, param.name
             case _:
                 pass
+
+
+def _taker(project: Project, scope: Scope, func: ir.Expr) -> Target | None:
+    """``reduce(group)`` of the module, ``self._attach(group)`` of the class that the code is in."""
+    match func:
+        case ir.Name(id=name):
+            called = project.member(scope.module.name, name)
+            found = called.function if isinstance(called, FuncV) else None
+        case ir.Attr(value=ir.Name(id=owner), name=name) if owner == scope.receiver and scope.cls is not None:
+            found = scope.cls.methods.get(name)
+            if found is not None and "staticmethod" in found.decorators:
+                found = None
+        case _:
+            return None
+    known = isinstance(found, ir.FunctionDecl) and found.module == scope.module.name
+    return Target(found) if known and isinstance(found, ir.FunctionDecl) else None
 
 
 def _assignments(body: object) -> Iterator[tuple[ir.Expr, ir.Expr]]:
