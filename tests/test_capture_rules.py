@@ -11,7 +11,9 @@ from streamlint.judging.judge import judge
 from streamlint.rules import sl501_sync_in_capture as sl501
 from streamlint.rules import sl502_unjoined_capture as sl502
 from streamlint.rules import sl503_capture_waits_outside as sl503
+from streamlint.rules import sl507_swapped_in_capture as sl507
 from streamlint.trace import (
+    Access,
     Alloc,
     AllocKind,
     BeginCapture,
@@ -19,6 +21,9 @@ from streamlint.trace import (
     Doubt,
     EndCapture,
     EventId,
+    GraphId,
+    Launch,
+    Mode,
     OpId,
     Site,
     Space,
@@ -376,3 +381,22 @@ def test_notes_lead_from_the_call_to_the_capture() -> None:
 
     assert spans(sl501.RULE) == [p.ops[begin].at.span]
     assert spans(sl502.RULE)[-1] == p.ops[end].at.span
+
+
+def test_a_graph_begins_again_with_what_was_swapped_while_it_was_captured() -> None:
+    p = Captured()
+    first, second = p.buffer(), p.buffer()
+    p.begin()
+    graph = GraphId(0)
+    p.add(EndCapture(p._at(), stream=p.main, graph=graph, swapped=((first, second),)))
+    accesses = (Access(first, Mode.READ), Access(second, Mode.WRITE))
+
+    def launch() -> OpId:
+        return p.add(Launch(p._at(), stream=p.main, accesses=accesses, name="replay", graph=graph))
+
+    launch()
+    p.launch(p.main, writes=first)
+    launch()
+    assert not list(sl507.check(judge(p.trace())))
+    again = launch()
+    assert [problem.later for problem in sl507.check(judge(p.trace()))] == [again]

@@ -313,6 +313,9 @@ class EndCapture(OpBase):
     stream: StreamId
     writes: tuple[Access, ...] = ()
     """What each launch of the graph writes, and the capture itself does not."""
+    swapped: tuple[tuple[BufferId, BufferId], ...] = ()
+    """Memory that a launch begins with, and memory that it leaves its last result in, where the code has
+    swapped the two while it was captured: ``self.state, self.next = self.next, self.state``."""
     graph: GraphId | None = None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streamlint.interp.state import arrangement
 from streamlint.interp.state.values import ApiV, ConstV, StreamV, Value
 from streamlint.models.schema import Lib
 from streamlint.trace import (
@@ -35,7 +36,7 @@ def begin(
         case _:
             relaxed = True
     m.emit(BeginCapture(m.site(span), m.lane, stream=stream.id, relaxed=relaxed))
-    m.captures.allocates_from(stream.id, pool)
+    m.captures.begins(stream.id, pool, arrangement.of_frames(m))
 
 
 def predicate(m: Machine, name: str, receiver: Value, lib: Lib) -> bool | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import assert_never
 
 from streamlint.interp.library import capturing, escape, stream_values, tensors
-from streamlint.interp.state import elements, names, symbols
+from streamlint.interp.state import arrangement, elements, names, symbols
 from streamlint.interp.state.values import (
     NONE,
     BufferV,
@@ -149,7 +149,9 @@ def end(
             stream_values.waits(m, stream, other, span, "the end of the capture")
     doubts = _ESCAPED if raised else frozenset()
     made = graph.id if isinstance(graph, GraphV) else None
-    m.emit(EndCapture(m.site(span), m.lane, doubts, stream=stream, graph=made))
+    ending = m.captures.ending(stream)
+    swapped = arrangement.swapped(ending.stood, arrangement.of_frames(m)) if ending is not None else ()
+    m.emit(EndCapture(m.site(span), m.lane, doubts, stream=stream, graph=made, swapped=swapped))
     recording = m.captures.ended.get(stream)
     if isinstance(graph, GraphV) and recording is not None:
         recording.sum_up(m.buffers, m.project.budgets)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from streamlint.interp.state.budgets import Most
 from streamlint.interp.state.values import BufferV, EventV, HeapV, Shape, StreamV, TupleV, Value
+from streamlint.trace import BufferId
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 Arrangement: TypeAlias = "tuple[tuple[str, object], ...]"
 """Places, and what stands there."""
 
+_MEMORY = "memory"
 LARGEST_RING = 8
 """A longer list is no ring of slots."""
 MOST_PLACES = Most(200, "places at which streams and memory stand")
@@ -36,7 +38,7 @@ def of(m: Machine, roots: Iterable[tuple[str, Value]], before: int) -> Arrangeme
         place, value = waiting.pop()
         match value:
             case BufferV(number, region) if number < before:
-                found.append((place, ("memory", number, region)))
+                found.append((place, (_MEMORY, number, region)))
             case StreamV(number) | EventV(number):
                 found.append((place, (type(value).__name__, number)))
             case TupleV(items) if len(items) <= LARGEST_RING:
@@ -51,6 +53,31 @@ def of(m: Machine, roots: Iterable[tuple[str, Value]], before: int) -> Arrangeme
             case _:
                 pass
     return tuple(sorted(found, key=lambda item: item[0]))
+
+
+def of_frames(m: Machine) -> Arrangement:
+    """What stands where, for all functions that run."""
+    roots = [
+        (f"{depth}.{name}", value)
+        for depth, frame in enumerate(m.frames)
+        for name, value in frame.env.names.items()
+    ]
+    return of(m, roots, len(m.buffers))
+
+
+def swapped(before: Arrangement, after: Arrangement) -> tuple[tuple[BufferId, BufferId], ...]:
+    """Memory that stood at a place, and what stands there now, where each has taken the other's place."""
+    stood, stands = _memory(before), _memory(after)
+    moved = {(stood[place], stands[place]) for place in stood.keys() & stands.keys()}
+    return tuple(sorted(pair for pair in moved if pair[0] != pair[1] and pair[::-1] in moved))
+
+
+def _memory(stands: Arrangement) -> dict[str, BufferId]:
+    return {
+        place: BufferId(thing[1])
+        for place, thing in stands
+        if isinstance(thing, tuple) and thing[0] == _MEMORY
+    }
 
 
 def _kept(stood: Sequence[Arrangement]) -> list[Arrangement]:

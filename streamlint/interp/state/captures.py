@@ -36,7 +36,7 @@ from streamlint.trace import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from streamlint.interp.state.values import Value
 
@@ -57,6 +57,10 @@ class Recording:
     """Events that a launch waits for and records, somewhere inside."""
     modes: dict[tuple[BufferId, Region, frozenset[Doubt]], Mode] = field(default_factory=dict)
     """What is done to each place, all nodes together."""
+    written: dict[BufferId, None] = field(default_factory=dict)
+    """What is written, in the order of the last writes."""
+    stood: tuple[tuple[str, object], ...] = ()
+    """Where memory stood when the capture began."""
     backwards: set[int] = field(default_factory=set)
     """Nodes that write what nothing has named yet: ``loss.backward()``, and ``w.grad`` behind the capture."""
 
@@ -66,6 +70,25 @@ class Recording:
             known = self.modes.get(place)
             # What the graph itself writes first, it does not read from before.
             self.modes[place] = access.mode if known in (None, access.mode) else _both(known)
+            if access.mode.writes:
+                self.written.pop(access.buffer, None)
+                self.written[access.buffer] = None
+
+    def carried(self, swapped: Iterable[tuple[BufferId, BufferId]]) -> tuple[tuple[BufferId, BufferId], ...]:
+        """Of pairs that were swapped: those of what a launch begins with, and of its last result."""
+        if self.lost:
+            return ()
+        modes: dict[BufferId, set[Mode]] = {}
+        for (buffer, _, _), mode in self.modes.items():
+            modes.setdefault(buffer, set()).add(mode)
+        order = list(self.written)
+        return tuple(
+            (first, last)
+            for first, last in swapped
+            if any(mode.reads for mode in modes.get(first, ()))
+            and modes.get(last) == {Mode.WRITE}
+            and (first not in self.written or order.index(first) < order.index(last))
+        )
 
     def sum_up(self, buffers: Mapping[BufferId, Buffer], budgets: Budgets) -> None:
         """Called when the capture ends: a launch then costs a few accesses a buffer, whatever was captured.
@@ -114,6 +137,12 @@ class Captures:
     _streams: dict[StreamId, Recording] = field(default_factory=dict)
     _events: dict[EventId, Recording] = field(default_factory=dict)
 
+    def ending(self, stream: StreamId) -> Recording | None:
+        """The capture that an end on ``stream`` ends: on another stream than the begin the one begun last."""
+        if not self._open:
+            return None
+        return self._open[stream if stream in self._open else next(reversed(self._open))]
+
     @property
     def active(self) -> bool:
         return bool(self._open)
@@ -137,9 +166,10 @@ class Captures:
         known = (*self._streams.values(), *self.ended.values())
         return next((recording for recording in known if number in recording.backwards), None)
 
-    def allocates_from(self, stream: StreamId, pool: Value | None) -> None:
-        """Names the memory pool of the capture that ``stream`` has just begun."""
+    def begins(self, stream: StreamId, pool: Value | None, stood: tuple[tuple[str, object], ...]) -> None:
+        """What the capture that ``stream`` has just begun has: its memory pool, and what stood where."""
         self._streams[stream].pool = pool
+        self._streams[stream].stood = stood
 
     def recorded(self, op: Op) -> tuple[Op, ...]:
         """What ``op`` leaves in the trace, and what it means to the captures."""
@@ -152,7 +182,7 @@ class Captures:
                     # An end on another stream than the begin is of the capture that began last.
                     of = stream if stream in self._open else next(reversed(self._open))
                     self.ended[stream] = ended = self._open.pop(of)
-                    op = replace(op, writes=ended.writes())
+                    op = replace(op, writes=ended.writes(), swapped=ended.carried(op.swapped))
                 if not self._open:
                     self._streams.clear()
                     self._events.clear()
