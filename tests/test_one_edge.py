@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import textwrap
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from streamlint.api import check_paths
 from streamlint.finding import SAME_EDGE, Confidence, Finding, leading
+from streamlint.judging.merging import mended_alike
 from streamlint.output import json as as_json
 from streamlint.run import engine
 
@@ -233,3 +235,35 @@ def test_a_suppressed_finding_hides_no_other_edge(tmp_path: Path) -> None:
     assert leading([other]) == (other,)
     assert {one.edge, other.edge}.isdisjoint({""})
     assert one.edge != other.edge
+
+
+FILLED = """
+import torch
+
+def first(a, side):
+    a = a + 1
+    with torch.cuda.stream(side):
+        return a.sum()
+
+def second(b, side):
+    b = b + 1
+    with torch.cuda.stream(side):
+        return b.sum()
+
+def run():
+    side = torch.cuda.Stream()
+    totals = first(torch.ones(8, device="cuda"), side), second(torch.ones(8, device="cuda"), side)
+    torch.cuda.synchronize()
+    return totals
+"""
+
+
+def test_what_one_line_at_one_place_mends_is_told_once(tmp_path: Path) -> None:
+    """A wait at the end of a method that fills eight buffers, before others launch graphs that read them."""
+    one, other = told(tmp_path, FILLED)
+    assert one.fixes[0].edits != other.fixes[0].edits
+    assert leading(mended_alike((one, other))) == (one, other)
+    shown = leading(mended_alike((one, replace(other, fixes=one.fixes))))
+    assert [(each.primary, [place.span for place in each.also]) for each in shown] == [
+        (one.primary, [other.primary])
+    ]

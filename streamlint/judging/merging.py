@@ -108,6 +108,22 @@ def _follow_alone(found: dict[Pair, Finding], of: Callable[[Finding], str]) -> N
     _follow_alike(found, lambda finding: of(finding) or None if finding.pair in alone else None)
 
 
+def mended_alike(found: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """The findings, of which those follow the surest that the same lines at the same place would mend.
+
+    A constructor fills eight buffers on one stream, and three methods launch graphs that read them on
+    another: one wait at the end of the constructor.
+    """
+    by_pair = {finding.pair: finding for finding in found}
+    _follow_alone(by_pair, _insertion)
+    return tuple(by_pair[finding.pair] for finding in found)
+
+
+def _insertion(finding: Finding) -> str:
+    edits = finding.fixes[0].edits if finding.fixes else ()
+    return repr(edits) if edits and all(edit.is_insertion for edit in edits) else ""
+
+
 def _of_callers(finding: Finding) -> object:
     """What findings share that differ only in the function that outside code calls."""
     return (finding.code, finding.primary) if finding.at_call else None

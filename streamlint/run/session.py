@@ -17,7 +17,7 @@ from streamlint.interp.state.project import Project
 from streamlint.judging import words
 from streamlint.judging.call_ends import Ends, Facts, TwoStreams
 from streamlint.judging.judge import Conditional, findings_of
-from streamlint.judging.merging import merge
+from streamlint.judging.merging import mended_alike, merge
 from streamlint.models import vocabulary
 from streamlint.prefilter import may_hold_comments
 from streamlint.run import collector, frames, searches
@@ -207,7 +207,9 @@ class Session:
         merged = tuple(words.of_source(finding, self._text) for finding in merged)
         plans = None if cut else self._plans(merged, at_fault)
         if plans is not None:
-            merged = tuple(replace(each, fixes=plans.fixes.get(each.pair, ())) for each in merged)
+            merged = mended_alike(
+                tuple(replace(each, fixes=plans.fixes.get(each.pair, ())) for each in merged)
+            )
             left_out.update((each.function, OF_FIXES) for each in plans.left_out)
         return FileResult(
             merged,
