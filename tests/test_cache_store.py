@@ -301,6 +301,7 @@ def test_all_of_a_report_is_kept() -> None:
         earlier=spans[2],
         follows=(("SL102", spans[3], None), ("SL103", spans[0], spans[1])),
         edge="edge",
+        fork="fork",
         seen=Seen.BOTH,
         at_call=True,
         fixes=(Fix("title", (Edit(spans[3], "text"),), safe=True),),
