@@ -42,8 +42,10 @@ class Methods:
     """Names used by a method and by the methods that it mentions."""
     own: dict[str, frozenset[str]]
     """Attributes of the object among them."""
-    made: frozenset[str] | None
-    """Those that what runs while an object is made uses; None where no constructor is in sight."""
+    makers: tuple[ir.FunctionDecl, ...]
+    """What runs while an object is made; empty where no constructor is in sight."""
+    made: frozenset[str]
+    """Attributes of the object that those use."""
     hooks: frozenset[str]
     """Those that are registered as hooks: unseen code calls them, whatever their names."""
 
@@ -107,9 +109,8 @@ def _methods_of(project: Project, cls: ir.ClassDecl) -> Methods:
             )
             for name, decl in found.items()
         },
-        made=frozenset().union(*(constructors.own_attributes(project, one) for one in makers))
-        if makers
-        else None,
+        makers=makers,
+        made=frozenset().union(*(constructors.own_attributes(project, one) for one in makers)),
         hooks=frozenset().union(*(_registered(decl, found.keys()) for decl in found.values())),
         of_autograd=_of_saved_tensors(project, cls, found),
         packs=_of_saved_tensors(project, cls, found, first="pack_hook"),
@@ -284,10 +285,16 @@ def _handed_on(
 
 
 def shared_state(first: ir.FunctionDecl, second: ir.FunctionDecl, methods: Methods) -> set[str]:
-    """Attributes that two methods use, or those that they call; of a constructor too, if there is one."""
+    """Attributes that two methods use, or those that they call; of a constructor too, if there is one.
+
+    What the constructor leaves to another method (``self.reset()``) is complete like what it makes itself:
+    that method by itself comes before others only where both use what the constructor's own text has.
+    """
     common = methods.own[first.name] & methods.own[second.name]
-    state = common if methods.made is None else common & methods.made
-    return {name for name in state if name not in methods.by_name}
+    if methods.makers:
+        is_step = first in methods.makers or second in methods.makers
+        common &= methods.makers[0].own if is_step else methods.made
+    return {name for name in common if name not in methods.by_name}
 
 
 def through_functions(module: ir.Module, names: frozenset[str]) -> frozenset[str]:
