@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.library import storage, tensors
 from streamlint.interp.state import names, symbols
-from streamlint.interp.state.values import NONE, BufferV, HeapV, SymV, TupleV, Value, symbol_of
+from streamlint.interp.state.values import BufferV, HeapV, SymV, TupleV, Value, symbol_of
 from streamlint.models.schema import Lib
 from streamlint.trace import Access, Doubt, Evidence, HostAccess, Launch, Mode
 
@@ -43,38 +43,43 @@ def step(m: Machine, optimizer: SymV, span: Span) -> None:
     state = [role for symbol, role in m.roles.items() if place in symbols.owners(symbol)]
     # Of an iterable that is not known it is not known either what it gives.
     given = [value for value in optimizer.holds if isinstance(value, HeapV)]
-    _on_host(m, given, Mode.READ, "optimizer step", span)
+    gradients = _gradients(m, given, Mode.READ, "optimizer step", span)
     views = dict.fromkeys([*_parameters(m, given), *(v for v in state if isinstance(v, BufferV))])
-    if views:
-        tensors.launch(m, span, [Access(v.id, Mode.UPDATE, v.region) for v in views], "optimizer step")
+    accesses = [*gradients, *(Access(v.id, Mode.UPDATE, v.region) for v in views)]
+    if accesses:
+        tensors.launch(m, span, accesses, "optimizer step")
 
 
 def scales(m: Machine, given: Value, name: str, span: Span) -> None:
-    """``clip_grad_norm_(shards, 1.0)``: gradients that code has put on the host are scaled by the host."""
-    _on_host(m, [given], Mode.UPDATE, name, span)
-
-
-def _on_host(m: Machine, given: Iterable[Value], mode: Mode, name: str, span: Span) -> None:
-    """What is done with the gradients of parameters, as far as code has put them on the host.
-
-    ``shard.grad = page``, where ``page`` is pinned memory: an optimizer of the host reads it at once.
-    """
-    put = (m.roles.get(_gradient_of(one), NONE) for one in _each(m, given))
-    accesses = tuple(
-        Access(view.id, mode, view.region)
-        for view in (names.settle(m, value) for value in put)
-        if isinstance(view, BufferV) and m.space(view).on_host
-    )
+    """``clip_grad_norm_(shards, 1.0)``: gradients that code has named, wherever they are."""
+    accesses = _gradients(m, [given], Mode.UPDATE, name, span)
     if accesses:
-        m.emit(HostAccess(m.site(span), m.lane, accesses=accesses, name=name))
+        tensors.launch(m, span, accesses, name)
 
 
-def _gradient_of(parameter: Value) -> symbols.Symbol:
-    match parameter:
-        case BufferV():
-            return storage.place_of(parameter, "grad")
+def _gradients(m: Machine, given: Iterable[Value], mode: Mode, name: str, span: Span) -> list[Access]:
+    """What is done with gradients that code has named: ``dist.all_reduce(p.grad, async_op=True)``.
+
+    Of those on the host it is done at once: ``shard.grad = page``, where ``page`` is pinned memory.
+    """
+    places = (place for one in _each(m, given) for place in _places_of_gradient(m, one))
+    put = dict.fromkeys(names.settle(m, m.roles[place]) for place in places if place in m.roles)
+    views = [view for view in put if isinstance(view, BufferV)]
+    accesses = [(view, Access(view.id, mode, view.region)) for view in views]
+    on_host = tuple(access for view, access in accesses if m.space(view).on_host)
+    if on_host:
+        m.emit(HostAccess(m.site(span), m.lane, accesses=on_host, name=name))
+    return [access for view, access in accesses if not m.space(view).on_host]
+
+
+def _places_of_gradient(m: Machine, parameter: Value) -> Iterator[symbols.Symbol]:
+    """Where a gradient stands: under what a value is known as, and under the memory that it is."""
+    yield symbols.Attr(symbol_of(parameter), "grad")
+    match names.settle(m, parameter):
+        case BufferV() as view:
+            yield storage.place_of(view, "grad")
         case _:
-            return symbols.Attr(symbol_of(parameter), "grad")
+            pass
 
 
 def _reads_gradients(m: Machine, optimizer: SymV, span: Span) -> None:
