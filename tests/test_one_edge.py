@@ -240,30 +240,28 @@ def test_a_suppressed_finding_hides_no_other_edge(tmp_path: Path) -> None:
 FILLED = """
 import torch
 
-def first(a, side):
-    a = a + 1
-    with torch.cuda.stream(side):
-        return a.sum()
-
-def second(b, side):
-    b = b + 1
-    with torch.cuda.stream(side):
-        return b.sum()
-
 def run():
     side = torch.cuda.Stream()
-    totals = first(torch.ones(8, device="cuda"), side), second(torch.ones(8, device="cuda"), side)
+    a, b = torch.ones(8, device="cuda"), torch.ones(8, device="cuda")
+    with torch.cuda.stream(side):
+        first = a.sum()
+    torch.cuda.current_stream().wait_stream(side)
+    b = b + 1
+    with torch.cuda.stream(side):
+        second = b.sum()
     torch.cuda.synchronize()
-    return totals
+    return first, second
 """
 
 
-def test_what_one_line_at_one_place_mends_is_told_once(tmp_path: Path) -> None:
-    """A wait at the end of a method that fills eight buffers, before others launch graphs that read them."""
+def test_what_one_line_at_one_place_mends_in_a_function_is_told_once(tmp_path: Path) -> None:
+    """A wait at the end of a method that fills buffers, before another launches graphs that read them."""
     one, other = told(tmp_path, FILLED)
     assert one.fixes[0].edits != other.fixes[0].edits
+    alike = replace(other, fixes=one.fixes)
     assert leading(mended_alike((one, other))) == (one, other)
-    shown = leading(mended_alike((one, replace(other, fixes=one.fixes))))
+    assert len(leading(mended_alike((one, replace(alike, function="other"))))) == 2
+    shown = leading(mended_alike((one, alike)))
     assert [(each.primary, [place.span for place in each.also]) for each in shown] == [
         (one.primary, [other.primary])
     ]

@@ -109,10 +109,11 @@ def _follow_alone(found: dict[Pair, Finding], of: Callable[[Finding], str]) -> N
 
 
 def mended_alike(found: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """The findings, of which those follow the surest that the same lines at the same place would mend.
+    """The findings; in a function those follow the surest that the same lines at one place would mend.
 
-    A constructor fills eight buffers on one stream, and three methods launch graphs that read them on
-    another: one wait at the end of the constructor.
+    A method fills eight buffers on one stream, and another launches three graphs that read them on a second
+    one: one wait at the end of the first. Two functions that read too early are told of both: it may be they
+    that should wait.
     """
     by_pair = {finding.pair: finding for finding in found}
     _follow_alone(by_pair, _insertion)
@@ -121,7 +122,7 @@ def mended_alike(found: tuple[Finding, ...]) -> tuple[Finding, ...]:
 
 def _insertion(finding: Finding) -> str:
     edits = finding.fixes[0].edits if finding.fixes else ()
-    return repr(edits) if edits and all(edit.is_insertion for edit in edits) else ""
+    return repr((finding.function, edits)) if edits and all(edit.is_insertion for edit in edits) else ""
 
 
 def _of_callers(finding: Finding) -> object:
