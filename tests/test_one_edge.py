@@ -260,7 +260,8 @@ def test_what_one_line_at_one_place_mends_in_a_function_is_told_once(tmp_path: P
     assert one.fixes[0].edits != other.fixes[0].edits
     alike = replace(other, fixes=one.fixes)
     assert leading(mended_alike((one, other))) == (one, other)
-    assert len(leading(mended_alike((one, replace(alike, function="other"))))) == 2
+    for elsewhere in (replace(alike, function="other"), replace(alike, code="SL401")):
+        assert len(leading(mended_alike((one, elsewhere)))) == 2
     shown = leading(mended_alike((one, alike)))
     assert [(each.primary, [place.span for place in each.also]) for each in shown] == [
         (one.primary, [other.primary])

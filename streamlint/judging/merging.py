@@ -113,7 +113,7 @@ def mended_alike(found: tuple[Finding, ...]) -> tuple[Finding, ...]:
 
     A method fills eight buffers on one stream, and another launches three graphs that read them on a second
     one: one wait at the end of the first. Two functions that read too early are told of both: it may be they
-    that should wait.
+    that should wait. So are a read by the host and memory that is given back, though one wait would do.
     """
     by_pair = {finding.pair: finding for finding in found}
     _follow_alone(by_pair, _insertion)
@@ -122,7 +122,11 @@ def mended_alike(found: tuple[Finding, ...]) -> tuple[Finding, ...]:
 
 def _insertion(finding: Finding) -> str:
     edits = finding.fixes[0].edits if finding.fixes else ()
-    return repr((finding.function, edits)) if edits and all(edit.is_insertion for edit in edits) else ""
+    return (
+        repr((finding.code, finding.function, edits))
+        if edits and all(edit.is_insertion for edit in edits)
+        else ""
+    )
 
 
 def _of_callers(finding: Finding) -> object:
