@@ -47,13 +47,13 @@ def missing_edge(judged: Judged, rule: Rule, problem: Problem) -> str:
     return repr((waited, waits, kind.__name__, span))
 
 
-def missing_fork(judged: Judged, rule: Rule, problem: Problem) -> str:
-    """What tells the wait at the beginning of a call that would order a pair, if the call misses one.
+def missing_fork(judged: Judged, problem: Problem) -> str:
+    """What tells the wait at the beginning of a call that would order a pair which misses an edge.
 
     ``with torch.cuda.stream(self.side): self.packer.pack(x)``, where one packer or another reads ``x``: what
     is pending on it when the call begins one wait orders for both.
     """
-    if problem.earlier is None or not missing_edge(judged, rule, problem):
+    if problem.earlier is None:
         return ""
     first = judged.op(problem.earlier)
     agents = _agent(judged, problem.earlier), _agent(judged, problem.later)

@@ -398,6 +398,7 @@ def _finding(candidate: Candidate, follows: tuple[Pair, ...] = ()) -> Finding:
         if span not in {item.span for item in related}
         and (span.path != later.at.span.path or span.line != later.at.span.line)
     ]
+    edge = missing_edge(judged, rule, problem)
     return Finding(
         code=rule.code,
         name=rule.name,
@@ -413,8 +414,8 @@ def _finding(candidate: Candidate, follows: tuple[Pair, ...] = ()) -> Finding:
         earlier=judged.op(problem.earlier).at.span if problem.earlier is not None else None,
         at_call=problem.earlier is not None and is_entry(judged.op(problem.earlier)),
         follows=follows,
-        edge=missing_edge(judged, rule, problem),
-        fork=missing_fork(judged, rule, problem),
+        edge=edge,
+        fork=missing_fork(judged, problem) if edge else "",
         evidence=Occurrence(
             judged.trace,
             problem.earlier if problem.earlier is not None else problem.later,

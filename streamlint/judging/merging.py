@@ -122,11 +122,9 @@ def mended_alike(found: tuple[Finding, ...]) -> tuple[Finding, ...]:
 
 def _insertion(finding: Finding) -> str:
     edits = finding.fixes[0].edits if finding.fixes else ()
-    return (
-        repr((finding.code, finding.function, edits))
-        if edits and all(edit.is_insertion for edit in edits)
-        else ""
-    )
+    if not edits or not all(edit.is_insertion for edit in edits):
+        return ""
+    return repr((finding.code, finding.function, edits))
 
 
 def _of_callers(finding: Finding) -> object:

@@ -18,7 +18,6 @@ from streamlint.interp.entries.pairs import (
     MOST_PAIRED,
     MOST_PAIRS,
     Methods,
-    by_name,
     called_of,
     methods_of,
     pairs,
@@ -63,7 +62,7 @@ MOST_QUIET = Most(6, "prepared calls")
 
 def is_worth_calling(project: Project, cls: ir.ClassDecl, among: Relevant) -> bool:
     """Whether any method of a class may queue work: of others nobody asks in which order they are called."""
-    return any(is_relevant(project, decl, among) for decl in by_name(project, cls).values())
+    return any(is_relevant(project, decl, among) for decl in classes.methods(project, cls).values())
 
 
 def alone_and_in_pairs(

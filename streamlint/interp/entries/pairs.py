@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.frozen import frozen
-from streamlint.interp.facts import constructors, given_classes
+from streamlint.interp.facts import classes, constructors, given_classes
 from streamlint.interp.facts.relevance import all_classes, queues_work
 from streamlint.interp.library import hooks, threads
 from streamlint.interp.state.budgets import Most
@@ -81,17 +81,8 @@ def methods_of(project: Project, cls: ir.ClassDecl) -> Methods:
     return project.once(_METHODS, cls, lambda: _methods_of(project, cls))
 
 
-def by_name(project: Project, cls: ir.ClassDecl) -> dict[str, ir.FunctionDecl]:
-    """The methods of a class, inherited ones too, as lookup finds them."""
-    found: dict[str, ir.FunctionDecl] = {}
-    for ancestor in project.ancestors(cls)[0]:
-        for name, decl in ancestor.methods.items():
-            found.setdefault(name, decl)
-    return found
-
-
 def _methods_of(project: Project, cls: ir.ClassDecl) -> Methods:
-    found = by_name(project, cls)
+    found = classes.methods(project, cls)
     makers = constructors.constructing(project, cls)
     kept = _kept(makers)
     called = {name: [found[other] for other in decl.members & found.keys()] for name, decl in found.items()}

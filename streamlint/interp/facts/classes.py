@@ -45,6 +45,15 @@ def lookup(m: Machine, decl: ir.ClassDecl, name: str) -> Value | None:
     return None
 
 
+def methods(project: Project, decl: ir.ClassDecl) -> dict[str, ir.FunctionDecl]:
+    """The methods of a class, inherited ones too, as lookup finds them."""
+    found: dict[str, ir.FunctionDecl] = {}
+    for cls in project.ancestors(decl)[0]:
+        for name, method in cls.methods.items():
+            found.setdefault(name, method)
+    return found
+
+
 def is_enumeration(project: Project, decl: ir.ClassDecl) -> bool:
     """Whether the variables of a class are members of it: ``class Kind(IntEnum): HALF = 0``."""
     order, _ = project.ancestors(decl)

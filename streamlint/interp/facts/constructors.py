@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import ir
+from streamlint.interp.facts import classes
 from streamlint.interp.state.kept import Kept
 
 if TYPE_CHECKING:
@@ -28,10 +29,7 @@ def constructing(project: Project, cls: ir.ClassDecl) -> tuple[ir.FunctionDecl, 
 def _constructing(project: Project, cls: ir.ClassDecl) -> Iterator[ir.FunctionDecl]:
     order, _ = project.ancestors(cls)
     makers = [one.methods["__init__"] for one in order if "__init__" in one.methods]
-    methods: dict[str, ir.FunctionDecl] = {}
-    for ancestor in order:
-        for name, decl in ancestor.methods.items():
-            methods.setdefault(name, decl)
+    methods = classes.methods(project, cls)
     waiting, seen = makers[:1], set(makers[:1])
     while waiting:
         decl = waiting.pop()

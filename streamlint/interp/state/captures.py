@@ -139,9 +139,10 @@ class Captures:
 
     def ending(self, stream: StreamId) -> Recording | None:
         """The capture that an end on ``stream`` ends: on another stream than the begin the one begun last."""
-        if not self._open:
-            return None
-        return self._open[stream if stream in self._open else next(reversed(self._open))]
+        return self._open[self._begun_on(stream)] if self._open else None
+
+    def _begun_on(self, stream: StreamId) -> StreamId:
+        return stream if stream in self._open else next(reversed(self._open))
 
     @property
     def active(self) -> bool:
@@ -179,9 +180,7 @@ class Captures:
                 self._open[stream] = self._streams[stream] = Recording()
             case EndCapture(stream=stream):
                 if self._open:
-                    # An end on another stream than the begin is of the capture that began last.
-                    of = stream if stream in self._open else next(reversed(self._open))
-                    self.ended[stream] = ended = self._open.pop(of)
+                    self.ended[stream] = ended = self._open.pop(self._begun_on(stream))
                     op = replace(op, writes=ended.writes(), swapped=ended.carried(op.swapped))
                 if not self._open:
                     self._streams.clear()
