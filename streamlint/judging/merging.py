@@ -38,6 +38,7 @@ def merge(found: Iterable[Finding], statement: Callable[[Span], str]) -> tuple[F
     _follow_alike(best, _of_callers)
     _follow_alone(best, lambda finding: finding.edge)
     _follow_alone(best, lambda finding: finding.fork)
+    _follow_alone(best, _words)
     counted: dict[str, int] = {}
     out: list[Finding] = []
     for finding in sorted(best.values(), key=lambda f: (f.sort_key, f.pair[2] or f.primary)):
@@ -125,6 +126,13 @@ def _insertion(finding: Finding) -> str:
     if not edits or not all(edit.is_insertion for edit in edits):
         return ""
     return repr((finding.code, finding.function, edits))
+
+
+def _words(finding: Finding) -> str:
+    """What a reader is told, and where, if that is no order: by two callers of a method, memory goes at two
+    places that one name would keep.
+    """
+    return "" if finding.edge else repr((finding.code, finding.primary, finding.message, finding.help))
 
 
 def _of_callers(finding: Finding) -> object:

@@ -93,3 +93,6 @@ PUBLIC_SPECIALS = frozenset(
 
 TAKES_KEY = frozenset({"get", "pop", "setdefault", "__getitem__"})
 """Methods of containers whose first argument is the key of an element."""
+
+READS_VARIABLES = frozenset(one.__name__ for one in (locals, vars, eval, exec))
+"""Builtins that read variables of the function that calls them, without naming them."""

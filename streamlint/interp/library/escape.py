@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from typing_extensions import assert_never
 
-from streamlint.interp.state import reach, symbols
+from streamlint.interp.state import cells, reach, symbols
 from streamlint.interp.state.values import (
     CallbackV,
     EventV,
@@ -183,7 +183,7 @@ def _reached(m: Machine, values: Iterable[Value]) -> list[_Orders]:
     waiting = [value for value in values if type(value) in _LEADS][::-1]
     seen: set[SymV] = set()
     objects: set[int] = set()
-    scopes: set[int] = set()
+    scopes: cells.Seen = set()
     while waiting:
         value = waiting.pop()
         if isinstance(value, SymV):
@@ -207,7 +207,7 @@ def _reached(m: Machine, values: Iterable[Value]) -> list[_Orders]:
     return found
 
 
-def _inside(m: Machine, value: Value, scopes: set[int]) -> Iterable[Value]:
+def _inside(m: Machine, value: Value, scopes: cells.Seen) -> Iterable[Value]:
     """What can be got at from a value at once; ``scopes`` are the closures that were looked through."""
     match value:
         case HeapV(number):
@@ -216,7 +216,7 @@ def _inside(m: Machine, value: Value, scopes: set[int]) -> Iterable[Value]:
         case CallbackV(func=func):
             return (func,)
         case _:
-            return reach.inside(value, scopes)
+            return reach.inside(m, value, scopes)
 
 
 def _announced(m: Machine, monitor: MonitorId) -> Iterator[StreamId]:

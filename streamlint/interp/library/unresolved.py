@@ -113,6 +113,8 @@ def opaque(
     # self.experts[key](x): no end of a key is what it is called
     told = last if last.isidentifier() else spelling.called(m, span) or last
     guessed = not isinstance(function, str) and _is_of_another_class(m, function)
+    if not isinstance(function, str):
+        lifetime.computes(m, function, span)
     return tensors.opaque_work(m, told, tensors_given, span, surely=registered, guessed=guessed, fills=fills)
 
 

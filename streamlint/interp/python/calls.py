@@ -40,7 +40,7 @@ from streamlint.interp.python import (
     module_containers,
     text,
 )
-from streamlint.interp.state import elements, flavors, names, symbols
+from streamlint.interp.state import elements, flavors, lifetime, names, symbols
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -222,6 +222,7 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
             hooks.before_call(m, func, args, span)
             torch_modules.runs_parts(m, symbol_of(func), args, span)
             torch_modules.reads_own(m, symbol_of(func), span)
+            lifetime.computes(m, symbol_of(func), span)
             name = m.buffers[func.id].name or "call"
             output = unresolved.opaque(m, name, [func, *args], kwargs, span)
             return hooks.after_call(m, func, args, output, span)

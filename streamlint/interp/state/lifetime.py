@@ -203,6 +203,17 @@ def escapes(m: Machine, views: Iterable[BufferV | CallbackV], span: Span) -> Non
     _held_since(m.life.escaped, (view.id for view in views), span)
 
 
+def computes(m: Machine, function: Symbol, span: Span) -> None:
+    """Unresolved code computes with what it was given, while autograd keeps nothing.
+
+    ``self.policy(obs, bias)`` in a capture under ``no_grad``: what a captured step reads, its caller keeps.
+    """
+    if m.frame.gradless:
+        m.life.steps[span] = function
+        if m.captures.active:
+            m.life.captured_steps.add(function)
+
+
 def _held_since(held: dict[BufferId, set[Span]], numbers: Iterable[BufferId], span: Span) -> None:
     for number in numbers:
         held.setdefault(number, set()).add(span)
@@ -347,9 +358,15 @@ def _doubts(m: Machine, number: BufferId) -> frozenset[Doubt]:
         return _ALIAS
     if _operand_lives(m, number):
         return _PATH
-    if life.escaped.get(number) or (life.saved.get(number) and not _without_gradients(m)):
+    if _may_be_kept(m, number) or (life.saved.get(number) and not _without_gradients(m)):
         return _UNSEEN
     return frozenset()
+
+
+def _may_be_kept(m: Machine, number: BufferId) -> bool:
+    """Whether unseen code got the memory that may have kept it: a step that was captured has not."""
+    steps, captured = m.life.steps, m.life.captured_steps
+    return any(steps.get(span) not in captured for span in m.life.escaped.get(number, ()))
 
 
 def doubts_of_growth(m: Machine, number: BufferId) -> frozenset[Doubt]:

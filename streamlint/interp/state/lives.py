@@ -34,6 +34,10 @@ class Lifetimes:
     """Buffers used on a stream that is not their own and not known to be gone."""
     escaped: dict[BufferId, set[Span]] = field(default_factory=dict)
     """Buffers that unresolved code received and may keep, with the calls that gave them to it."""
+    steps: dict[Span, Symbol] = field(default_factory=dict)
+    """Those of the calls that ran unseen code without gradients, with what they called."""
+    captured_steps: set[Symbol] = field(default_factory=set)
+    """What of unseen code was called, without gradients, while something was captured."""
     saved: dict[BufferId, set[Span]] = field(default_factory=dict)
     """Operands that autograd may keep for the backward pass, with the operators."""
     captured: set[BufferId] = field(default_factory=set)

@@ -6,7 +6,7 @@ from collections import defaultdict
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from streamlint.interp.state import stored, symbols
+from streamlint.interp.state import cells, stored, symbols
 from streamlint.interp.state.values import (
     BufferV,
     CallbackV,
@@ -53,7 +53,7 @@ def reached(m: Machine, roots: Iterable[Value], wanted: set[BufferId]) -> set[Bu
 
 def _not_reached(m: Machine, roots: Iterable[Value], missing: set[BufferId]) -> set[BufferId]:
     seen: set[int] = set()
-    scopes: set[int] = set()
+    scopes: cells.Seen = set()
     waiting: list[Value] = []
     moved, heap, same = m.life.moved, m.heap, m.life.same
     of_objects = _in_objects(m)
@@ -83,7 +83,7 @@ def _not_reached(m: Machine, roots: Iterable[Value], missing: set[BufferId]) -> 
                         return missing
                     waiting.append(value.func)
             else:
-                waiting += [part for part in inside(value, scopes) if type(part) in _HOLD]
+                waiting += [part for part in inside(m, value, scopes) if type(part) in _HOLD]
                 if isinstance(value, SymV):
                     waiting += _computed(m, value.symbol)
                     waiting += of_objects.pop(stored.whole(value.symbol), ()) if of_objects else ()
@@ -123,7 +123,7 @@ def _held_by(held: HeapObject) -> Iterable[Value]:
     )
 
 
-def inside(value: Value, scopes: set[int]) -> Iterable[Value]:
+def inside(m: Machine, value: Value, scopes: cells.Seen) -> Iterable[Value]:
     """What an immutable value leads to at once; ``scopes`` are the closures that were looked through."""
     match value:
         case SymV(_, holds):
@@ -134,13 +134,8 @@ def inside(value: Value, scopes: set[int]) -> Iterable[Value]:
             return (receiver,)
         case PartialV(func, args, kwargs) | GeneratorV(func, args, kwargs):
             return (func, *args, *kwargs.values())
-        case FuncV(_, closure, receiver):
-            reached = [] if receiver is None else [receiver]
-            while closure is not None and id(closure) not in scopes:
-                scopes.add(id(closure))
-                reached += closure.names.values()
-                closure = closure.parent
-            return reached
+        case FuncV(receiver=receiver):
+            return (*(() if receiver is None else (receiver,)), *cells.held(m, value, scopes))
         case _:
             return ()
 
