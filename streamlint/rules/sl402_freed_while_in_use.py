@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 def check(judged: Judged) -> Iterator[Problem]:
     for number, free in lifetimes.frees(judged, FreeKind.EXPLICIT):
+        if free.of_another:
+            yield _of_another(judged, number, free)
+            continue
         known = judged.trace.buffers[free.buffer]
         if free.stream is None and known.alloc_stream is None and not free.at_once:
             # cudaFree of cudaMalloc memory blocks until the device is idle: slow, not wrong.
@@ -36,6 +39,22 @@ def check(judged: Judged) -> Iterator[Problem]:
             problem = _judge(judged, use, number, free)
             if problem is not None:
                 yield problem
+
+
+def _of_another(judged: Judged, number: OpId, free: Free) -> Problem:
+    """``cudart.cudaFree(x.data_ptr())``: the tensor's allocator has it still, and hands it out again."""
+    judged = judged.seen_from(number)
+    name = quoted(judged.buffer_name(free.buffer))
+    return Problem(
+        later=number,
+        earlier=None,
+        buffer=free.buffer,
+        message=f"`{free.name}` frees the memory of {name}, which an object owns and gives back by itself",
+        label="freed under its owner",
+        help=f"let the references to {name} go instead (`del`): its allocator takes the memory back",
+        notes=(),
+        doubts=free.doubts,
+    )
 
 
 def _judge(judged: Judged, use: OpId, number: OpId, free: Free) -> Problem | None:
@@ -79,6 +98,10 @@ Reports an explicit free that is not ordered after queued work that uses the mem
 on a stream that does not wait for the stream of the use, `cudaFree` of memory that came from
 `cudaMallocAsync`, or `cuMemUnmap` of a mapping, which is in the order of no stream.
 
+And a free by address of memory that an object owns (`cudaFree(x.data_ptr())` of a tensor): whatever the
+order, the object's allocator has the block still. It hands it out again, though it is gone; or, where the
+address is not the beginning of what the allocator once got, the call fails and frees nothing.
+
 ## Why is this bad?
 A stream-ordered free takes effect when its stream gets there. The pool then hands the memory to the
 next allocation, which may write it while the other stream still reads it.
@@ -104,6 +127,8 @@ check(cudart.cudaFreeAsync(p, a))
 are slow with work pending, and not reported here.
 
 ## Source
+[cudaFree](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html): the pointer must be one
+that CUDA's own allocation functions gave;
 [Stream-ordered memory allocator](https://docs.nvidia.com/cuda/cuda-programming-guide/04-special-topics/stream-ordered-memory-allocation.html);
 measured: `cudaFree` of a `cudaMallocAsync` pointer returned at once with its stream busy.
 """,

@@ -181,8 +181,23 @@ def _stale(judged: Judged, number: OpId, launch: OpId, op: Launch, access: Acces
             "a graph uses the addresses that it was captured with"
         ),
         notes=(Note(free.at.span, f"{'the last reference goes' if dropped else 'freed'} here"),),
-        doubts=free.doubts | op.doubts | access.doubts | lifetimes.owner_doubts(judged, free.buffer),
+        doubts=free.doubts
+        | op.doubts
+        | access.doubts
+        | lifetimes.owner_doubts(judged, free.buffer)
+        | _ended(judged, number, free, op),
     )
+
+
+def _ended(judged: Judged, number: OpId, free: Free, launch: Launch) -> frozenset[Doubt]:
+    """A method that frees by an explicit call, and allocates nothing, ends what the object does.
+
+    ``engine.close()``, then ``engine.run()``: only a caller could do that. ``engine.resize(n)`` goes on.
+    """
+    if free.kind is not FreeKind.EXPLICIT or free.at.call == launch.at.call:
+        return frozenset()
+    made = (op for op in judged.trace.ops[number:] if isinstance(op, Alloc))
+    return frozenset() if any(op.at.call == free.at.call for op in made) else frozenset({Doubt.SOME_PATHS})
 
 
 def _given_on(judged: Judged, number: OpId, launch: OpId, op: Launch, access: Access) -> Iterator[Problem]:

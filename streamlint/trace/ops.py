@@ -191,6 +191,8 @@ class Free(OpBase):
     name: str = "free"
     at_once: bool = False
     """Whether it is known to wait for nothing, as ``cuMemUnmap`` does; ``cudaFree`` waits for the device."""
+    of_another: bool = False
+    """Whether an object owns the memory that is freed by its address: ``cudaFree(x.data_ptr())``."""
     known_by_address: bool = False
     """Whether somebody has the address as a number, and may use it after the last reference went."""
 

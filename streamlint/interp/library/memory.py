@@ -65,6 +65,8 @@ if TYPE_CHECKING:
 OBSERVED = frozenset({Doubt.OBSERVED})
 _OPAQUE = frozenset({Doubt.OPAQUE})
 _UNSEEN = kernels.Use(Mode.UPDATE)
+_OWNERS = (Flavor.TORCH, Flavor.DEVICE_ARRAY, Flavor.NUMBA_ARRAY, Flavor.PYCUDA_ARRAY, Flavor.WARP_ARRAY)
+"""Objects that give their memory back when nothing refers to them any more."""
 
 
 def copy(call: Call, effect: fx.Copies) -> Value | None:
@@ -399,7 +401,23 @@ def free(call: Call, effect: fx.Frees) -> None:
         )
     on = _freed_on(call, effect.stream, freed)
     at_once = effect.stream is None and not effect.device_wide
-    m.emit(Free(m.site(call.span), m.lane, buffer=freed.id, stream=on, at_once=at_once, name=call.name()))
+    m.emit(
+        Free(
+            m.site(call.span),
+            m.lane,
+            buffer=freed.id,
+            stream=on,
+            at_once=at_once,
+            of_another=_is_owned(m, freed),
+            name=call.name(),
+        )
+    )
+
+
+def _is_owned(m: Machine, freed: BufferV) -> bool:
+    """Whether an address is that of memory which an object of a library owns, and gives back by itself."""
+    made = m.buffers[freed.id].origin in (Origin.ALLOCATED, Origin.RESULT)
+    return freed.bare and made and m.life.flavors.get(freed.id) in _OWNERS
 
 
 def _freed_on(call: Call, stream: str | None, freed: BufferV) -> StreamId | None:
