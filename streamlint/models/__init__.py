@@ -20,6 +20,7 @@ from streamlint.models.nixl import NIXL
 from streamlint.models.numba import NUMBA
 from streamlint.models.nvmath import NVMATH
 from streamlint.models.onnx import ONNX
+from streamlint.models.opencv import OPENCV
 from streamlint.models.pycuda import PYCUDA
 from streamlint.models.pylibcudf import CUDF
 from streamlint.models.rmm import RMM
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
 FRAMEWORKS: tuple[Framework, ...] = (
     *(TORCH, CUDA_RUNTIME, CUDA_DRIVER, CUPY, NUMBA, CUDA_CORE, DISTRIBUTED, FUNCTIONAL),
     *(PYCUDA, WARP, RMM, KVIKIO, TENSORRT, MPI, UCX, MOONCAKE, DEEPNVME, ONNX),
-    *(CUDF, NVMATH, NIXL, DALI, NCCL, CUFINUFFT),
+    *(CUDF, NVMATH, NIXL, DALI, NCCL, CUFINUFFT, OPENCV),
 )
 
 

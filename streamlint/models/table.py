@@ -40,6 +40,7 @@ class Lib(Enum):
     DALI = "DALI"
     NCCL = "NCCL"
     CUFINUFFT = "cufinufft"
+    OPENCV = "OpenCV"
 
     @property
     def product(self) -> str:

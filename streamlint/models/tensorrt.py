@@ -18,6 +18,12 @@ TENSORRT = Framework(
             telling=(),
         ),
         Api(
+            "execute_async",
+            "batch_size bindings stream_handle input_consumed",
+            (Uses(stream="stream_handle", packed=("bindings",)), Succeeds()),
+            telling=("stream_handle",),
+        ),
+        Api(
             "execute_async_v2",
             "bindings stream_handle input_consumed",
             (Uses(stream="stream_handle", packed=("bindings",)), Succeeds()),

@@ -42,6 +42,7 @@ from streamlint.interp.state.values import (
 from streamlint.models import cuda_core as core_model
 from streamlint.models import cupy as cupy_model
 from streamlint.models import numba as numba_model
+from streamlint.models import opencv as opencv_model
 from streamlint.models import pylibcudf as cudf_model
 from streamlint.models.schema import Lib
 from streamlint.trace import (
@@ -97,6 +98,8 @@ def _meta(view: BufferV) -> frozenset[str]:
         return numba_model.META
     if view.flavor is Flavor.CUDF_TABLE:
         return cudf_model.META
+    if view.flavor is Flavor.GPU_MAT:
+        return opencv_model.META
     return core_model.META if view.flavor is Flavor.CORE_BUFFER else cupy_model.META
 
 
@@ -108,7 +111,7 @@ def method(
         return handoffs.by_address(m, view, span, name, bare=False)
     if name == array_interface.DLPACK:
         return handoffs.exported(m, view, names.settle(m, kwargs.get("stream", NONE)), span)
-    if name in cupy_model.VIEWS | numba_model.VIEWS:
+    if name in cupy_model.VIEWS | numba_model.VIEWS | opencv_model.VIEWS:
         return view
     if name in cupy_model.SPLITS:
         return _parts(m, view)

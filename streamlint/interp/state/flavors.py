@@ -19,6 +19,7 @@ FLAVORS = {
     Lib.WARP: Flavor.WARP_ARRAY,
     Lib.RMM: Flavor.RMM_BUFFER,
     Lib.CUDF: Flavor.CUDF_TABLE,
+    Lib.OPENCV: Flavor.GPU_MAT,
 }
 DEVICE_FLAVORS = frozenset(FLAVORS.values())
 
@@ -28,7 +29,7 @@ def flavor_of(lib: Lib, space: Space) -> Flavor:
     if lib not in FLAVORS:
         return Flavor.POINTER
     on_host = space.on_host or space is Space.MANAGED
-    return Flavor.ARRAY if on_host and lib not in (Lib.CORE, Lib.WARP) else FLAVORS[lib]
+    return Flavor.ARRAY if on_host and lib not in (Lib.CORE, Lib.WARP, Lib.OPENCV) else FLAVORS[lib]
 
 
 def of_arrays(lib: Lib) -> Flavor:

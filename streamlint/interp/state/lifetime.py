@@ -310,12 +310,13 @@ def _may_be_source(m: Machine, op: Copy) -> bool:
 def _recycled(m: Machine, number: BufferId) -> bool:
     """Whether the memory goes back to a pool of its stream when the last reference is dropped.
 
-    Only an explicit call frees what an address points to. Numba and PyCUDA give memory back by
-    ``cuMemFree``, which blocks until the device is idle, and Warp in order of the legacy default stream.
+    Only an explicit call frees what an address points to. Numba, PyCUDA and OpenCV give memory back by
+    ``cuMemFree`` or ``cudaFree``, which block until the device is idle, and Warp in order of the legacy
+    default stream.
     What was allocated during a capture belongs to the graph's own pool (PyTorch). CuPy allocates it where it
     allocates all else, unless the program has chosen another allocator.
     """
-    kept = (Flavor.POINTER, Flavor.NUMBA_ARRAY, Flavor.PYCUDA_ARRAY, Flavor.WARP_ARRAY)
+    kept = (Flavor.POINTER, Flavor.NUMBA_ARRAY, Flavor.PYCUDA_ARRAY, Flavor.WARP_ARRAY, Flavor.GPU_MAT)
     flavor = m.life.flavors.get(number)
     if number in m.life.captured:
         return flavor is Flavor.DEVICE_ARRAY and ALLOCATORS.isdisjoint(_words_at_work(m))

@@ -42,6 +42,7 @@ class Flavor(Enum):
     RMM_BUFFER = "rmm buffer"
     CUDF_TABLE = "pylibcudf object"
     """A table, a column or a scalar: what is got from it is a part of it."""
+    GPU_MAT = "OpenCV matrix"
     OPAQUE = "result of an unresolved call"
 
 
