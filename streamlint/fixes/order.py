@@ -131,7 +131,8 @@ def _work_waits(place: Place, trace: Trace, earlier: int) -> Ranked | None:
     if not isinstance(op, Launch) or op.completes is None:
         return None
     for text, _ in place.sight.events(op.completes):
-        return 0, Fix(f"Wait for `{text}`", (place.insertion((f"{text}.wait()",)),), safe=False)
+        line = f"{text}.{trace.events[op.completes].wait}()"
+        return 0, Fix(f"Wait for `{text}`", (place.insertion((line,)),), safe=False)
     return None
 
 

@@ -10,6 +10,7 @@ from streamlint.models.cuda_runtime import CUDA_RUNTIME
 from streamlint.models.cufinufft import CUFINUFFT
 from streamlint.models.cupy import CUPY
 from streamlint.models.dali import DALI
+from streamlint.models.deep_ep import DEEP_EP
 from streamlint.models.deepnvme import DEEPNVME
 from streamlint.models.distributed import DISTRIBUTED, FUNCTIONAL
 from streamlint.models.kvikio import KVIKIO
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
 FRAMEWORKS: tuple[Framework, ...] = (
     *(TORCH, CUDA_RUNTIME, CUDA_DRIVER, CUPY, NUMBA, CUDA_CORE, DISTRIBUTED, FUNCTIONAL),
     *(PYCUDA, WARP, RMM, KVIKIO, TENSORRT, MPI, UCX, MOONCAKE, DEEPNVME, ONNX),
-    *(CUDF, NVMATH, NIXL, DALI, NCCL, CUFINUFFT, OPENCV),
+    *(CUDF, NVMATH, NIXL, DALI, NCCL, CUFINUFFT, OPENCV, DEEP_EP),
 )
 
 

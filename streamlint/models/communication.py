@@ -17,12 +17,17 @@ class Communicates:
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     updates: tuple[str, ...] = ()
-    group: str = "group"
+    group: str | None = "group"
+    """None: all calls of the library use one stream of a device."""
     flag: str | None = "async_op"
     """None: there is no such parameter, and ``handle`` says what the call always does."""
     handle: bool = True
     makes: str | None = None
     """It writes memory of its own, like this operand, and gives that: ``WaitsForResult`` waits for it."""
+    after: str | None = None
+    """A parameter that may give an event: what runs aside starts after that, not after the current stream."""
+    gives: tuple[str | None, ...] = ()
+    """It gives a tuple: memory of its own, like these operands (None: no memory), and the handle last."""
 
 
 @frozen()

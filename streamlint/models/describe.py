@@ -259,6 +259,8 @@ def _communicates(one: fx.Communicates) -> str:
     what = _accesses(one.reads, one.writes, one.updates)
     if one.flag is None and not one.handle:
         return f"{what} on the current stream"
+    if one.gives:
+        return f"{what} on the current stream, or with `{one.flag}` aside; gives results and the handle"
     if one.makes is not None:
         return f"{what} on the stream of `{one.group}`, writes memory of its own there, and gives that"
     if one.flag is None:

@@ -41,6 +41,7 @@ class Lib(Enum):
     NCCL = "NCCL"
     CUFINUFFT = "cufinufft"
     OPENCV = "OpenCV"
+    DEEP_EP = "DeepEP"
 
     @property
     def product(self) -> str:

@@ -57,6 +57,12 @@ def _wait(methods: tuple[Api, ...]) -> str:
     return "" if waits is None or records is None else f"{{second}}.{waits.name}({{first}}.{records.name}())"
 
 
+def wait_of_handle(lib: Lib) -> str:
+    """The method of what a library's collectives give that makes the current stream wait for it."""
+    row = _row(models.BY_LIB[lib].event_methods, StreamWaitsEvent)
+    return row.name if row is not None else "wait"
+
+
 def _row(rows: Iterable[Api], kind: type[Effect], of_stream: str | None = None) -> Api | None:
     """The first row with an effect; ``of_stream``: on the stream of this parameter."""
     for api in rows:

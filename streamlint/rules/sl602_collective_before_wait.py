@@ -55,12 +55,12 @@ def _problem(judged: Judged, conflict: Conflict, collective: Launch, handle: Eve
     event = judged.trace.events[handle]
     work = "" if event.implied else judged.event_name(handle)
     if work.startswith("`"):
-        wait = f"call `{work.strip('`')}.wait()`"
+        wait = f"call `{work.strip('`')}.{event.wait}()`"
     elif event.implied:
         # A functional collective gives its result, and no handle.
         wait = "call `wait_tensor` with what it works on"
     else:
-        wait = f"keep what `{collective.name}` gives and call its `wait()`"
+        wait = f"keep what `{collective.name}` gives and call its `{event.wait}()`"
     return Problem(
         later=conflict.later,
         earlier=conflict.earlier,

@@ -199,6 +199,8 @@ class Event:
     """Whether a call made it for itself, as ``wait_stream`` does: code cannot name it."""
     of_call: bool = False
     """Whether it is what a call gave to wait for: a collective's handle. No code records it."""
+    wait: str = "wait"
+    """Its method by which the current stream waits for it."""
     made_like: EventId | None = None
     """What stands for it in a container of unknown length, if that was recorded as it was made: until it is
     recorded itself, it holds what that one did first."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from streamlint.frozen import frozen
 from streamlint.interp.library import copies, tensors
 from streamlint.interp.state import elements, symbols
 from streamlint.interp.state.values import (
@@ -15,9 +16,11 @@ from streamlint.interp.state.values import (
     PartialV,
     StreamV,
     SymV,
+    TupleV,
     Value,
     symbol_of,
 )
+from streamlint.models import words
 from streamlint.models.schema import Lib
 from streamlint.trace import (
     Access,
@@ -64,12 +67,15 @@ def run(call: Call, effect: fx.Communicates) -> Value:
         m.is_memory(view, Evidence.INFERRED)  # dist.reduce(total): what is sent is a tensor.
     accesses = [Access(view.id, mode, view.region) for view, mode in used]
     if not _is_aside(call, effect):
+        given = _given(call, effect)
+        accesses += [Access(view.id, Mode.WRITE) for view in given.made]
         tensors.launch(m, call.span, accesses, call.name())
         _follow_group(call, effect)
-        return NONE
+        return given.with_handle(m.fresh("the handle", call.span)) if effect.gives else NONE
     if not used or any(m.space(view).on_host for view, _ in used):
         return m.result(call.name(), call.span)
-    made = _results(call, effect)
+    given = _given(call, effect)
+    made = [*_results(call, effect), *given.made]
     accesses += [Access(view.id, Mode.WRITE) for view in made]
     views = [*(view for view, _ in used), *made]
     work = _aside(call, effect, accesses, views)
@@ -77,7 +83,7 @@ def run(call: Call, effect: fx.Communicates) -> Value:
         for view in views:
             m.roles[_work_of(view)] = work
     if effect.makes is None:
-        return work
+        return given.with_handle(work) if effect.gives else work
     return made[0] if isinstance(call.value(effect.makes), (BufferV, SymV)) else m.new_list([*made])
 
 
@@ -92,18 +98,43 @@ def wait_for(call: Call, result: str) -> Value:
     return given
 
 
+@frozen()
+class _Given:
+    """What a call gives before its handle, and the memory in it."""
+
+    values: tuple[Value, ...] = ()
+    made: tuple[BufferV, ...] = ()
+
+    def with_handle(self, handle: Value) -> Value:
+        return TupleV((*self.values, handle))
+
+
+def _given(call: Call, effect: fx.Communicates) -> _Given:
+    """``received, weights, done = buffer.combine(x, handle)``: nothing is received for what was not sent."""
+    values: list[Value] = []
+    made: list[BufferV] = []
+    for name in effect.gives:
+        views = tensors.buffers_in(call.m, [call.value(name)], taken=True) if name is not None else []
+        mine = [_result(call, view) for view in views]
+        made += mine
+        if name is None:
+            values.append(call.m.fresh("what is no memory", call.span))
+        else:
+            values.append(mine[0] if len(mine) == 1 else TupleV(tuple(mine)) if mine else NONE)
+    return _Given(tuple(values), tuple(made))
+
+
 def _results(call: Call, effect: fx.Communicates) -> list[BufferV]:
     """What a functional collective makes: allocated on the current stream, one for each operand."""
-    m = call.m
     if effect.makes is None:
         return []
-    stream = m.current_stream(Lib.TORCH).id
-    return [
-        m.new_buffer(
-            "", Space.DEVICE, Origin.RESULT, Flavor.TORCH, call.span, stream, m.buffers[view.id].device
-        )
-        for view in tensors.buffers_in(m, [call.value(effect.makes)])
-    ]
+    return [_result(call, view) for view in tensors.buffers_in(call.m, [call.value(effect.makes)])]
+
+
+def _result(call: Call, like: BufferV) -> BufferV:
+    m, stream = call.m, call.m.current_stream(Lib.TORCH).id
+    device = m.buffers[like.id].device
+    return m.new_buffer("", Space.DEVICE, Origin.RESULT, Flavor.TORCH, call.span, stream, device)
 
 
 def _work_of(view: BufferV) -> Symbol:
@@ -162,11 +193,16 @@ def _aside(call: Call, effect: fx.Communicates, accesses: list[Access], views: l
     """``work = all_reduce(x, async_op=True)``: starts after the current stream's work, on another stream."""
     m, span = call.m, call.span
     stream = _stream_of_group(call, effect).id
-    _waits(call, waiting=stream, other=m.current_stream(Lib.TORCH).id)
+    after = call.value(effect.after) if effect.after is not None else NONE
+    if isinstance(after, EventV):
+        m.emit(Wait(m.site(span), m.lane, stream=stream, event=after.id, name=call.name()))
+    else:
+        _waits(call, waiting=stream, other=m.current_stream(Lib.TORCH).id)
     if call.lib is Lib.FUNCTIONAL:
         work = m.event_of(call.name(), span, Lib.DISTRIBUTED)
     else:
-        work = m.new_event("the handle", span, Lib.DISTRIBUTED, of_call=True)
+        work = m.new_event("the handle", span, call.lib, of_call=True)
+        m.events[work.id] = replace(m.events[work.id], wait=words.wait_of_handle(call.lib))
     m.emit(
         Launch(
             m.site(span),
@@ -205,7 +241,8 @@ def _follow_group(call: Call, effect: fx.Communicates) -> None:
 
 
 def _key(call: Call, effect: fx.Communicates) -> Symbol:
-    group, where = symbol_of(call.value(effect.group)), symbols.constant(call.m.device)
+    given = call.value(effect.group) if effect.group is not None else NONE
+    group, where = symbol_of(given), symbols.constant(call.m.device)
     return symbols.call(_COMMUNICATION, group, where)
 
 

@@ -14,6 +14,7 @@ from streamlint.interp.state.values import (
     ContextKind,
     ContextV,
     DeviceV,
+    EventV,
     MethodV,
     PartialV,
     StreamV,
@@ -69,6 +70,9 @@ class _Restore:
             case ContextKind.CLOSING:
                 if not m.cut:
                     m.python.call(m, MethodV(self.value.value, "close"), [], {}, self.span)
+            case ContextKind.WAITING:
+                if not m.cut:
+                    m.python.call(m, MethodV(self.value.value, "__exit__"), [], {}, self.span)
             case ContextKind.STACK:
                 m.stacks.pop(self.value, None)
                 for leave in reversed(self.stacked):
@@ -118,7 +122,7 @@ def enter(m: Machine, value: Value, span: Span) -> tuple[Value, _Restore]:
                 stream_values.select(m, context.value, lib)
                 capturing.begin(m, context.value, lib, context.mode, span, pool=context.pool or NONE)
             return value, restore
-        case ContextKind.NULL | ContextKind.CLOSING:
+        case ContextKind.NULL | ContextKind.CLOSING | ContextKind.WAITING:
             return context.value, restore
         case ContextKind.STACK:
             m.stacks[context] = restore.stacked
@@ -178,6 +182,9 @@ def as_context(m: Machine, value: Value, span: Span) -> ContextV | None:
         case BufferV() if models.find_method(Role.BUFFER, flavors.library(m, value), "close") is not None:
             # with resource.allocate(n, stream=s) as block: the end of the block closes it
             return ContextV(ContextKind.CLOSING, value)
+        case EventV(lib=Lib() as lib) if models.find_method(Role.EVENT, lib, "__exit__") is not None:
+            # with event_overlap: the end of the block makes the current stream wait
+            return ContextV(ContextKind.WAITING, value, lib)
         case SymV() if stream_values.is_shown(m, value, Role.STREAM):
             # with self.lane: the attribute was set by code that was not seen.
             lib = arrays.guessed_library(m)

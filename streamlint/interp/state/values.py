@@ -219,6 +219,7 @@ class ContextKind(Enum):
     CAPTURE = "capture"
     SYNC_ON_EXIT = "synchronize on exit"
     CLOSING = "close on exit"
+    WAITING = "the current stream waits on exit"
     GROUP = "group of communication"
 
 
