@@ -130,6 +130,9 @@ def method(
         return NONE
     if name == "astype" and not copies.is_true(m, kwargs.get("copy", ConstV(True)), span, "copy"):
         name = "astype(copy=False)"
+    if name == "copy" and view.flavor is Flavor.DEVICE_ARRAY:
+        with copies.from_another_device(m, view, span):
+            return operator(m, name, [view, *args], kwargs, span)
     return operator(m, name, [view, *args], kwargs, span)
 
 

@@ -7,6 +7,7 @@ memory the source is always released on return.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -48,6 +49,8 @@ from streamlint.trace import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
 
@@ -392,6 +395,26 @@ def on_stream(
     for other in others:
         _waits(m, other, stream, span)
     addresses.copied(m, dst, src)
+
+
+@contextmanager
+def from_another_device(m: Machine, src: BufferV, span: Span) -> Iterator[None]:
+    """``array.copy()`` of CuPy, where another device is current than the array's: a copy between devices.
+
+    On the legacy default stream it starts after the work that was issued to either, and work issued later
+    starts after it: see ``_other_devices``.
+    """
+    stream = m.current_stream(Lib.CUPY)
+    device = m.buffers[src.id].device
+    here = m.streams[stream.id]
+    away = device != here.device and here.kind in (StreamKind.LEGACY, StreamKind.CURRENT)
+    there = (m.default(StreamKind.LEGACY, None, device), m.current_stream(Lib.CUPY, device))
+    others = dict.fromkeys(other.id for other in there if other.id != stream.id) if away else {}
+    for other in others:
+        _waits(m, stream.id, other, span)
+    yield
+    for other in others:
+        _waits(m, other, stream.id, span)
 
 
 def _other_devices(m: Machine, dst: BufferV, src: BufferV, stream: StreamId) -> list[StreamId]:
