@@ -53,7 +53,8 @@ def named_parameters(effect: Effect) -> Iterator[str]:
 
 @pytest.mark.parametrize(("framework", "api"), ROWS)
 def test_effects_refer_to_parameters_of_their_row(framework: Framework, api: Api) -> None:
-    known = {*(name.lstrip("*") for name in api.params.split()), *IMPLIED, *OPTIONAL}
+    forms = " ".join((api.params, *api.overloads))
+    known = {*(name.lstrip("*") for name in forms.split()), *IMPLIED, *OPTIONAL}
     kept = {name for other in framework.functions for name in kept_by(other) if api.name.find("()") > 0}
     for effect in api.effects:
         unknown = set(named_parameters(effect)) - known - kept

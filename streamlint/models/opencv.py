@@ -31,7 +31,6 @@ from streamlint.models.schema import (
     SelectsDevice,
     StreamWaitsEvent,
     Unpins,
-    Uses,
     Views,
 )
 from streamlint.trace import Space, StreamKind
@@ -117,14 +116,31 @@ OPENCV = Framework(
             "download",
             "stream dst",
             (Copies("dst", "self", "stream", blocking=True, unless="stream", makes=Space.PAGEABLE),),
+            overloads=("dst",),
         ),
-        Api("copyTo", "stream dst", (Computes(("self",), "dst", "stream"),)),
-        Api("convertTo", "rtype stream dst", (Computes(("self",), "dst", "stream"),)),
-        Api("setTo", "s stream", (Uses(writes=("self",), stream="stream"),)),
+        Api(
+            "copyTo",
+            "stream dst",
+            (Computes(("self", "mask"), "dst", "stream"),),
+            overloads=("dst", "mask dst", "mask stream dst"),
+        ),
+        Api(
+            "convertTo",
+            "rtype stream dst",
+            (Computes(("self",), "dst", "stream"),),
+            overloads=(
+                "rtype dst",
+                "rtype alpha dst beta",
+                "rtype alpha stream dst",
+                "rtype alpha beta stream dst",
+            ),
+        ),
+        Api("setTo", "s stream", (Computes(("mask",), "self", "stream"),), overloads=("s mask stream",)),
         Api("createMatHeader", "", (Views("self", array=True),)),
         Api("cudaPtr", "", (Returns("self"),)),
     ),
     operations=("cv2.cuda",),
+    waits_without_stream=True,
 )
 
 META = frozenset(

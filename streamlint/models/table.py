@@ -102,6 +102,8 @@ class Api:
     """With ``status``: how many values come after the first one, as the pitch does in ``cudaMallocPitch``."""
     older: tuple[str, ...] = ()
     """``params`` in other releases; the one with as many parameters as the call has arguments is taken."""
+    overloads: tuple[str, ...] = ()
+    """``params`` of other forms of the call, which the types of its arguments tell apart."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -159,5 +161,7 @@ class Framework:
     operations: tuple[str, ...] = ()
     """Modules of which each function without a row reads the memory that it gets, and makes its result, in
     order of its parameter ``stream``; without one on the current stream."""
+    waits_without_stream: bool = False
+    """Whether the host waits for the device where work that computes is given no stream."""
     constants: tuple[tuple[str, int], ...] = ()
     """Members of enumerations that are numbers: ``CudaStreamFlags.NON_BLOCKING``."""

@@ -42,6 +42,7 @@ class Call:
         self, m: Machine, framework: fx.Framework, api: fx.Api, bound: dict[str, Value], span: Span
     ) -> None:
         self.m = m
+        self.framework = framework
         self.lib = framework.lib
         self.api = api
         self.bound = bound

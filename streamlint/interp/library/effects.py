@@ -21,6 +21,7 @@ from streamlint.interp.library import (
     making,
     memory,
     operations,
+    overloads,
     stream_values,
 )
 from streamlint.interp.library.call import Call
@@ -100,7 +101,7 @@ def apply(
     told: Evidence = Evidence.SHOWN,
 ) -> Value:
     """Runs a row's effects; the value of the call is the last that one returns. ``told`` is ``Call.told``."""
-    in_place = api.names_of(len(args))
+    in_place = overloads.chosen(m, api, args)
     bound = {name: names.settle(m, value) for name, value in _placed(api, in_place, args)}
     bound |= {name: names.settle(m, value) for name, value in kwargs.items()}
     if api.rest is not None:
@@ -209,11 +210,14 @@ def _carry_out(call: Call, effect: fx.Effect) -> Value | None:
             memory.use(call, effect)
             return None
         case fx.Computes(reads, out, stream):
-            if call.value(out) != NONE:
-                memory.use(call, fx.Uses(reads, (out,), stream=stream))
-                return call.value(out)
             operands = [view for name in reads for view in call.buffers(name)]
-            return operations.work(m, call.lib, call.name(), operands, call.stream(stream), span)
+            result = call.value(out)
+            if result != NONE:
+                memory.use(call, fx.Uses(reads, (out,), stream=stream))
+            else:
+                result = operations.work(m, call.lib, call.name(), operands, call.stream(stream), span)
+            operations.host_waits(m, call.framework, call.value(stream), call.name(), span)
+            return result
         case fx.Communicates():
             return collectives.run(call, effect)
         case fx.WaitsForResult(result):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from streamlint.interp.library import stream_values, tensors
 from streamlint.interp.state import flavors, names
 from streamlint.interp.state.values import NONE, BufferV, ConstV, StreamV, Value
-from streamlint.trace import Access, Mode, Origin, Space
+from streamlint.trace import Access, Mode, Origin, Purpose, Space, SyncDevice
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -32,7 +32,16 @@ def run(
         return operands[0] if len(operands) == 1 else m.result(path, span, tuple(operands))
     if not operands and _STREAM not in kwargs:
         return m.result(path, span, tuple(given))
-    return work(m, framework.lib, name, operands, kwargs.get(_STREAM, NONE), span)
+    stream = kwargs.get(_STREAM, NONE)
+    result = work(m, framework.lib, name, operands, stream, span)
+    host_waits(m, framework, stream, name, span)
+    return result
+
+
+def host_waits(m: Machine, framework: Framework, stream: Value, name: str, span: Span) -> None:
+    """``small = cv2.cuda.resize(image, size)``: without a stream it is done when the call returns."""
+    if framework.waits_without_stream and names.settle(m, stream) == NONE:
+        m.emit(SyncDevice(m.site(span), m.lane, device=m.device, name=name, purpose=Purpose.ASIDE))
 
 
 def work(m: Machine, lib: Lib, name: str, operands: list[BufferV], stream: Value, span: Span) -> BufferV:
