@@ -45,7 +45,7 @@ def _in_unrelated_threads(judged: Judged, earlier: OpId, later: OpId) -> bool:
         return False
     first, second = judged.op(earlier).lane, judged.op(later).lane
     joins = (judged.op(number) for number in judged.numbers(Join, first=earlier, before=later))
-    joined = any(isinstance(op, Join) and op.child == first for op in joins)
+    joined = any(isinstance(op, Join) and op.child == first and Doubt.PATH not in op.doubts for op in joins)
     # What a thread does is issued at its start in the trace, and may be issued while the next one runs.
     apart = not joined and (first in starts or earlier > starts.get(second, -1))
     return apart and not _was_told(judged, earlier, later)

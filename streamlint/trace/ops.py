@@ -255,6 +255,8 @@ class Join(OpBase):
     """This lane waits for the end of the thread ``child``."""
 
     child: LaneId
+    limited: bool = False
+    """Whether it goes on after a time, as ``thread.join(0.5)`` does. It is taken to have seen the end."""
 
 
 @frozen(kw_only=True)

@@ -6,6 +6,7 @@ does is placed where it starts; ``join()`` and ``result()`` order it before what
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.interp.facts import classes
@@ -32,13 +33,14 @@ from streamlint.interp.state.values import (
     Value,
 )
 from streamlint.models import host, python
-from streamlint.trace import MAIN_LANE, Callback, Join, LaneId, MonitorKind, Spawn
+from streamlint.trace import MAIN_LANE, Callback, Doubt, Join, LaneId, MonitorKind, Spawn
 
 if TYPE_CHECKING:
     from streamlint import ir
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.project import Project
     from streamlint.source import Span
+    from streamlint.trace import Site
 
 _THREAD = "thread"
 _RESULT = "(result)"
@@ -119,7 +121,7 @@ def awaited(m: Machine, value: Value, span: Span) -> Value:
     """
     match value:
         case HeapV() if is_thread(m, value):
-            return method(m, value, "result", span)
+            return method(m, value, "result", [], {}, span)
         case TupleV(items):
             return TupleV(tuple(awaited(m, item, span) for item in items))
         case SymV():
@@ -130,7 +132,9 @@ def awaited(m: Machine, value: Value, span: Span) -> Value:
             return value
 
 
-def method(m: Machine, thread: HeapV, name: str, span: Span) -> Value:
+def method(
+    m: Machine, thread: HeapV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value:
     """``start``, ``join`` and ``result``."""
     held = m.heap[thread.id]
     run = classes.method(m, thread, "run") if name == "start" else None
@@ -143,15 +147,33 @@ def method(m: Machine, thread: HeapV, name: str, span: Span) -> Value:
     elif name in python.HAS_ENDED and "lane" in held.attrs:
         return QueryV(thread, negated=not python.HAS_ENDED[name])
     elif name in python.JOINS:
-        joined(m, thread, span)
+        # A result that is not there in time raises, and nothing goes on.
+        limit = kwargs.get("timeout", args[0] if args else NONE)
+        joined(m, thread, span, limited=name == "join" and limit != NONE)
     return held.attrs.get(_RESULT, NONE)
 
 
-def joined(m: Machine, thread: HeapV, span: Span) -> None:
+def joined(m: Machine, thread: HeapV, span: Span, *, limited: bool = False) -> None:
     """What a thread did was before: ``join()``, or ``done()`` that answered yes."""
     lane = m.heap[thread.id].attrs.get("lane")
     if isinstance(lane, ConstV) and isinstance(lane.value, int):
-        m.emit(Join(m.site(span), m.lane, child=LaneId(lane.value)))
+        join = Join(m.site(span), m.lane, child=LaneId(lane.value), limited=limited)
+        _doubt_limited(m, join)
+        m.emit(join)
+
+
+def _doubt_limited(m: Machine, join: Join) -> None:
+    """Who joins a thread again in one call of a function takes it to run: the time was over before its end.
+
+    ``while len(buffer) < warmup: worker.join(0.01)``, and ``worker.join()`` at the end.
+    """
+    for number, op in enumerate(m.ops):
+        if isinstance(op, Join) and op.limited and op.child == join.child and _in_one_call(op.at, join.at):
+            m.ops[number] = replace(op, doubts=op.doubts | {Doubt.PATH})
+
+
+def _in_one_call(one: Site, other: Site) -> bool:
+    return (one.function, one.calls, one.call) == (other.function, other.calls, other.call)
 
 
 def _named(m: Machine, given: Value | None) -> dict[str, Value]:

@@ -317,12 +317,12 @@ def call_method(
                 found = found or torch_modules.of_object(m, receiver, name, args)
                 return found or unresolved.opaque(m, name, [receiver, *args], kwargs, span)
             if threads.is_thread(m, receiver):
-                return threads.method(m, receiver, name, span)
+                return threads.method(m, receiver, name, args, kwargs, span)
             method = classes.method(m, receiver, name)
             if method is not None:
                 return call(m, method, args, kwargs, span)
             if threads.is_method(m, receiver, name):
-                return threads.method(m, receiver, name, span)
+                return threads.method(m, receiver, name, args, kwargs, span)
             found = torch_modules.of_object(m, receiver, name, args) or mappings.of_object(
                 m, receiver, name, args, span
             )
