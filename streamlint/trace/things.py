@@ -324,7 +324,7 @@ class Site:
 
     ``text`` is the whitespace-normalized statement. ``calls`` is the chain of call sites from the
     entry down to the function that holds ``span``. ``turn`` counts executions of the same place
-    within the trace, and ``call`` the calls from outside (0 is the constructor or the only one).
+    within one call from outside, and ``call`` these calls (0 is the constructor or the only one).
     """
 
     span: Span

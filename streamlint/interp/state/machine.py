@@ -116,8 +116,8 @@ class Machine(Path):
         return tuple(decision.key for decision in taken)
 
     def site(self, span: Span) -> Site:
-        turn = self.turns.get(span, 0)
-        self.turns[span] = turn + 1
+        turn = self.turns.get((span, self.call), 0)
+        self.turns[span, self.call] = turn + 1
         frame = self.frames[-1] if self.frames else None
         return Site(
             span=span,

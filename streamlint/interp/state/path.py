@@ -91,7 +91,7 @@ class Path:
     steps: int = 0
     activations: int = 0
     lanes: int = 1
-    turns: dict[Span, int] = field(default_factory=dict)
+    turns: dict[tuple[Span, int], int] = field(default_factory=dict)
     cut: list[str] = field(default_factory=list)
     pending: dict[int, list[Access]] = field(default_factory=dict)
     """Arguments that may still be written on the current stream when a call from outside starts, by the op
