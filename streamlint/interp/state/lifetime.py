@@ -127,7 +127,8 @@ def _drop_among(m: Machine, wanted: set[BufferId], span: Span) -> None:
     for number in sorted(dropped):
         life.candidates.discard(number)
         # A site of its own: asking the machine for one would count a turn of the statement.
-        at = Site(span, m.frame.function, "", tuple(m.calls), m.turns.get(span, 0), m.call)
+        turn = m.turns.get((span, m.call), 0)
+        at = Site(span, m.frame.function, "", tuple(m.calls), turn, m.call)
         teller, lane = life.let_go.pop(number, (None, m.lane))
         if teller is not None and lane != m.lane:
             # output.done.synchronize(); output.tokens = None: the last reference goes when both have let go.

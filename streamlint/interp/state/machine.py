@@ -338,9 +338,9 @@ class Machine(Path):
         return SymV(self.unlike_any(symbols.Call(called, ()), span), self._kept_of(holds))
 
     def unlike_any(self, what: Symbol, span: Span | None) -> Symbol:
-        turn = self.turns.get(span, 0) if span is not None else 0
+        turn = self.turns.get((span, self.call), 0) if span is not None else 0
         if span is not None:
-            self.turns[span] = turn + 1
+            self.turns[span, self.call] = turn + 1
         line, col = (span.line, span.col) if span is not None else (0, 0)
         return symbols.Fresh(what, line, col, turn, self.call, len(self.calls))
 
