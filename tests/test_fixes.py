@@ -60,8 +60,10 @@ KNOWN = {
     "still there: ('SL101', 'Slot.sum', "
     "'`self.memory` is read on the current stream while `side` may still be writing it')",
     # The event that the help names has no name there, or gets one that the exchange is not known by.
-    "still there: ('SL602', 'reused_bad', '`x` is overwritten on the current stream before the wait for `dispatch`')",
-    "still there: ('SL602', 'used_bad', '`received` is used on the current stream before the wait for `dispatch`')",
+    "still there: ('SL602', 'reused_bad', "
+    "'`x` is overwritten on the current stream before the wait for `dispatch`')",
+    "still there: ('SL602', 'used_bad', "
+    "'`received` is used on the current stream before the wait for `dispatch`')",
 }
 
 
