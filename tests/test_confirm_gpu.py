@@ -225,6 +225,7 @@ NO_SOURCE = "the source of its kernel is in a file that is not there"
 EITHER_FIRST = "either thread may come first, with a value of its own"
 GONE = "nothing is late: the memory is gone, and what uses its allocator afterwards fails"
 KNOWN = {
+    "torch/sl101_joined_for_a_time::watched_bad": "the thread has ended in the time that it is given",
     "cuda_runtime/sl402_of_an_object::tensor_bad": GONE,
     "cuda_runtime/sl402_of_an_object::all_of_them_bad": GONE,
     "cuda_runtime/sl402_of_an_object::array_bad": GONE,
