@@ -67,6 +67,15 @@ if TYPE_CHECKING:
 LAUNCH = "a configured kernel"
 """Path of the value ``kernel[grid, block, stream]``, which holds the kernel and its configuration."""
 
+_VIEWS = cupy_model.VIEWS | numba_model.VIEWS | opencv_model.VIEWS
+_META = {
+    Flavor.NUMBA_ARRAY: numba_model.META,
+    Flavor.CUDF_TABLE: cudf_model.META,
+    Flavor.GPU_MAT: opencv_model.META,
+    Flavor.CORE_BUFFER: core_model.META,
+}
+"""What the host knows of an array without asking the device; of any other it is as of CuPy's."""
+
 
 def guessed_library(m: Machine) -> Lib:
     """Whose streams an unknown stream belongs to, by what the running module imports."""
@@ -94,13 +103,7 @@ def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
 
 
 def _meta(view: BufferV) -> frozenset[str]:
-    if view.flavor is Flavor.NUMBA_ARRAY:
-        return numba_model.META
-    if view.flavor is Flavor.CUDF_TABLE:
-        return cudf_model.META
-    if view.flavor is Flavor.GPU_MAT:
-        return opencv_model.META
-    return core_model.META if view.flavor is Flavor.CORE_BUFFER else cupy_model.META
+    return _META.get(view.flavor, cupy_model.META)
 
 
 def method(
@@ -111,7 +114,7 @@ def method(
         return handoffs.by_address(m, view, span, name, bare=False)
     if name == array_interface.DLPACK:
         return handoffs.exported(m, view, names.settle(m, kwargs.get("stream", NONE)), span)
-    if name in cupy_model.VIEWS | numba_model.VIEWS | opencv_model.VIEWS:
+    if name in _VIEWS:
         return view
     if name in cupy_model.SPLITS:
         return _parts(m, view)

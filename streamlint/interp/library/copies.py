@@ -7,7 +7,7 @@ memory the source is always released on return.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -49,7 +49,8 @@ from streamlint.trace import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+    from contextlib import AbstractContextManager
 
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
@@ -340,11 +341,20 @@ def _between_devices(m: Machine, dst: BufferV, src: BufferV, span: Span, name: s
     """PyTorch orders a copy between devices with the current streams of both (measured)."""
     source = m.current_stream(Lib.TORCH, m.buffers[src.id].device)
     target = m.current_stream(Lib.TORCH, m.buffers[dst.id].device)
-    _waits(m, source.id, target.id, span)
     accesses = (Access(src.id, Mode.READ, src.region), Access(dst.id, Mode.WRITE, dst.region))
     by = Lib.TORCH.product
-    m.emit(Launch(m.site(span), m.lane, stream=source.id, accesses=accesses, name=name, library=by))
-    _waits(m, target.id, source.id, span)
+    with _in_order_with(m, source.id, [target.id], span):
+        m.emit(Launch(m.site(span), m.lane, stream=source.id, accesses=accesses, name=name, library=by))
+
+
+@contextmanager
+def _in_order_with(m: Machine, stream: StreamId, others: Iterable[StreamId], span: Span) -> Iterator[None]:
+    """What the block queues on a stream starts after the work of other streams, and they wait for it."""
+    for other in others:
+        _waits(m, stream, other, span)
+    yield
+    for other in others:
+        _waits(m, other, stream, span)
 
 
 def _waits(m: Machine, waiting: StreamId, other: StreamId, span: Span) -> None:
@@ -376,45 +386,36 @@ def on_stream(
     effect = explicit_effect(to, of, blocking=blocking)
     if blocking and to_host:
         effect = HostEffect.BLOCKS
-    others = _other_devices(m, dst, src, stream)
-    for other in others:
-        _waits(m, stream, other, span)
-    m.emit(
-        Copy(
-            m.site(span),
-            m.lane,
-            stream=stream,
-            src=read,
-            dst=write,
-            host=effect,
-            name=name,
-            library=library,
-            choice=choice,
+    with _in_order_with(m, stream, _other_devices(m, dst, src, stream), span):
+        m.emit(
+            Copy(
+                m.site(span),
+                m.lane,
+                stream=stream,
+                src=read,
+                dst=write,
+                host=effect,
+                name=name,
+                library=library,
+                choice=choice,
+            )
         )
-    )
-    for other in others:
-        _waits(m, other, stream, span)
     addresses.copied(m, dst, src)
 
 
-@contextmanager
-def from_another_device(m: Machine, src: BufferV, span: Span) -> Iterator[None]:
+def from_another_device(m: Machine, src: BufferV, span: Span) -> AbstractContextManager[None]:
     """``array.copy()`` of CuPy, where another device is current than the array's: a copy between devices.
 
     On the legacy default stream it starts after the work that was issued to either, and work issued later
     starts after it: see ``_other_devices``.
     """
-    stream = m.current_stream(Lib.CUPY)
-    device = m.buffers[src.id].device
-    here = m.streams[stream.id]
-    away = device != here.device and here.kind in (StreamKind.LEGACY, StreamKind.CURRENT)
+    stream, device = m.current_stream(Lib.CUPY).id, m.buffers[src.id].device
+    here = m.streams[stream]
+    if device == here.device or here.kind not in (StreamKind.LEGACY, StreamKind.CURRENT):
+        return nullcontext()
     there = (m.default(StreamKind.LEGACY, None, device), m.current_stream(Lib.CUPY, device))
-    others = dict.fromkeys(other.id for other in there if other.id != stream.id) if away else {}
-    for other in others:
-        _waits(m, stream.id, other, span)
-    yield
-    for other in others:
-        _waits(m, other, stream.id, span)
+    others = dict.fromkeys(other.id for other in there if other.id != stream)
+    return _in_order_with(m, stream, others, span)
 
 
 def _other_devices(m: Machine, dst: BufferV, src: BufferV, stream: StreamId) -> list[StreamId]:

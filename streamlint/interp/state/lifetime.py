@@ -127,8 +127,7 @@ def _drop_among(m: Machine, wanted: set[BufferId], span: Span) -> None:
     for number in sorted(dropped):
         life.candidates.discard(number)
         # A site of its own: asking the machine for one would count a turn of the statement.
-        turn = m.turns.get((span, m.call), 0)
-        at = Site(span, m.frame.function, "", tuple(m.calls), turn, m.call)
+        at = Site(span, m.frame.function, "", tuple(m.calls), m.turn(span), m.call)
         teller, lane = life.let_go.pop(number, (None, m.lane))
         if teller is not None and lane != m.lane:
             # output.done.synchronize(); output.tokens = None: the last reference goes when both have let go.

@@ -115,9 +115,17 @@ class Machine(Path):
         taken = self.oracle.taken[self.frame.asked :] if self.constructing else ()
         return tuple(decision.key for decision in taken)
 
-    def site(self, span: Span) -> Site:
-        turn = self.turns.get((span, self.call), 0)
+    def turn(self, span: Span) -> int:
+        """How often this call from outside has come by a place so far."""
+        return self.turns.get((span, self.call), 0)
+
+    def _take_turn(self, span: Span) -> int:
+        turn = self.turn(span)
         self.turns[span, self.call] = turn + 1
+        return turn
+
+    def site(self, span: Span) -> Site:
+        turn = self._take_turn(span)
         frame = self.frames[-1] if self.frames else None
         return Site(
             span=span,
@@ -338,10 +346,7 @@ class Machine(Path):
         return SymV(self.unlike_any(symbols.Call(called, ()), span), self._kept_of(holds))
 
     def unlike_any(self, what: Symbol, span: Span | None) -> Symbol:
-        turn = self.turns.get((span, self.call), 0) if span is not None else 0
-        if span is not None:
-            self.turns[span, self.call] = turn + 1
-        line, col = (span.line, span.col) if span is not None else (0, 0)
+        line, col, turn = (span.line, span.col, self._take_turn(span)) if span is not None else (0, 0, 0)
         return symbols.Fresh(what, line, col, turn, self.call, len(self.calls))
 
     def set_global(self, owner: str, name: str, value: Value) -> None:
