@@ -136,7 +136,7 @@ TORCH = Framework(
         Api("debug_dump", "debug_path", (Pure(),)),
     ),
     buffer_methods=(Api("record_stream", "stream", (KeepsAlive(),)),),
-    raw_handles=("cuda_stream", "stream_id", "native_handle"),
+    raw_handles=("cuda_stream", "native_handle"),
 )
 
 MEMORY_SIGNALS = frozenset(

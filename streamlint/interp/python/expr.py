@@ -302,14 +302,12 @@ def comprehension(m: Machine, e: ir.Comprehension) -> Value:
     further: list[Value] = []
     born = alike.now(m)
     loop_steps.enter(m)
-    endless = m.endless
-    # What consumes a generator does so between its elements.
-    m.endless += e.kind == "generator"
+    walked = len(m.walked)
     try:
         opened = _clause(m, e, 0, collected, further)
     finally:
         m.loops -= 1
-        m.endless = endless
+        del m.walked[walked:]
         m.frame.env = outer
     opened = opened and bool(collected or not e.generators[0].tests)
     if e.kind == "dict":
@@ -371,8 +369,12 @@ def _clause(
         return True
     items = elements.listed(m, source)
     opened, begin = items is None, len(m.ops)
+    # What consumes a generator does so between its elements.
+    again = opened or (e.kind == "generator" and depth == 0)
+    walked = len(m.walked)
+    if again:
+        m.walked.append(NONE)
     if items is None:
-        m.endless += 1
         items = walks.asked_for(m, source, clause.iter.span)
         if not walks.is_filled(m, source):
             items.append(containers.any_of(m, source, clause.iter.span))
@@ -383,6 +385,8 @@ def _clause(
     for done, item in enumerate(items):
         if not loop_steps.may_go_on(m, done, SURE_ELEMENTS):
             return True
+        if again:
+            m.walked[walked:] = [item]
         binding.assign(m, clause.target, item)
         taken = True
         for condition in clause.tests:
@@ -394,6 +398,7 @@ def _clause(
             opened = opened or known is None
         if taken:
             opened = _clause(m, e, depth + 1, out) or opened
+    del m.walked[walked:]
     if further is not None and elements.listed(m, source) is None and _meets_next(m, e, begin):
         further += _again(m, e, source)
     return opened

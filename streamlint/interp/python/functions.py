@@ -28,6 +28,7 @@ from streamlint.interp.state.values import (
     Shape,
     StreamV,
     SymV,
+    TupleV,
     Value,
 )
 from streamlint.models.schema import Lib
@@ -252,7 +253,15 @@ def _note_driven(m: Machine, func: FuncV) -> None:
         cls = m.heap[receiver.id].cls
         if cls is not None:
             step = any(frame.receiver == receiver for frame in m.frames[:-1])
-            m.driven.add(Driven(f"{cls.module}:{cls.qualname}", func.function.name, m.endless > 0, step))
+            endless = not all(_is_or_holds(item, receiver) for item in m.walked)
+            m.driven.add(Driven(f"{cls.module}:{cls.qualname}", func.function.name, endless, step))
+
+
+def _is_or_holds(item: Value, receiver: HeapV) -> bool:
+    """``halo`` of ``for halo in halos``, or of ``for rank, halo in enumerate(halos)``."""
+    return item == receiver or (
+        isinstance(item, TupleV) and any(_is_or_holds(part, receiver) for part in item.items)
+    )
 
 
 def bind(

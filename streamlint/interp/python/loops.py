@@ -41,14 +41,14 @@ def run_for(m: Machine, s: ir.For) -> None:
         return
     loop_steps.enter(m)
     m.stores.walking.append(m.steps)
-    filling, endless = m.filling, m.endless
+    filling, depth = m.filling, len(m.walked)
     try:
         with lifetime.holding(m, source):
             if elements.listed(m, source) is not None:
                 if not _walk(m, s, source):
                     return
             else:
-                m.endless += 1
+                m.walked.append(NONE)
                 m.filling = alike.now(m) if filling is None else filling
                 with _Fed(m, s, source) as fed:
                     fed.goes_on = _walk(m, s, source, fed)
@@ -59,13 +59,16 @@ def run_for(m: Machine, s: ir.For) -> None:
         m.stores.walking.pop()
         if filling is None:
             containers.filled(m)
-        m.filling, m.endless = filling, endless
+        m.filling = filling
+        del m.walked[depth:]
     stmt.run_block(m, s.orelse)
 
 
 def _walk(m: Machine, s: ir.For, source: Value, fed: _Fed | None = None) -> bool:
     """Makes the passes; false if the loop was left by ``break``."""
     for item in _turns(m, s, source):
+        if fed is not None:
+            m.walked[-1] = item
         binding.walk(m, s.target, item)
         if not _pass(m, s.body):
             return False
@@ -77,19 +80,21 @@ def _walk(m: Machine, s: ir.For, source: Value, fed: _Fed | None = None) -> bool
 def make_pass(m: Machine, s: ir.For | ir.While, source: Value, turn: int) -> bool:
     """One more pass of a loop of unknown length, by its number; false if the loop was left."""
     loop_steps.enter(m)
-    m.endless += 1
+    depth = len(m.walked)
+    m.walked.append(NONE)
     try:
         if isinstance(s, ir.For):
             step = objects.following(m, source)
             at = s.iter.span
             item = m.python.call(m, step, [], {}, at) if step else containers.nth(m, source, turn, at)
+            m.walked[-1] = item
             binding.walk(m, s.target, item)
         elif not conditions.holds(m, s.test, want=True):
             return False
         return _pass(m, s.body)
     finally:
         m.loops -= 1
-        m.endless -= 1
+        del m.walked[depth:]
 
 
 def _turns(m: Machine, s: ir.For, source: Value) -> Iterator[Value]:
@@ -294,7 +299,8 @@ def _others_may_be_waited_for(m: Machine, begin: int, span: Span) -> None:
 
 def run_while(m: Machine, s: ir.While) -> None:
     loop_steps.enter(m)
-    m.endless += 1
+    depth = len(m.walked)
+    m.walked.append(NONE)
     try:
         with _Fed(m, s) as fed:
             fed.goes_on = _while(m, s, fed)
@@ -302,7 +308,7 @@ def run_while(m: Machine, s: ir.While) -> None:
             return
     finally:
         m.loops -= 1
-        m.endless -= 1
+        del m.walked[depth:]
     stmt.run_block(m, s.orelse)
 
 

@@ -58,6 +58,8 @@ class Driven(NamedTuple):
     """Module and name of the class."""
     method: str
     endless: bool
-    """Whether a loop of unknown length calls it."""
+    """Whether a loop of unknown length calls it, again and again on the same object.
+
+    ``for halo in self.halos: halo.start(x)`` does not, ``for row in rows: halo.start(row)`` does."""
     step: bool
     """Whether another method of the object does, as ``next`` calls ``self.preload()``."""

@@ -161,8 +161,8 @@ class Path:
     loops: int = 0
     loops_end: int = 0
     """How many loops are open, and the step after which those of known length make no further pass."""
-    endless: int = 0
-    """How many of the loops are of unknown length."""
+    walked: list[Value] = field(default_factory=list)
+    """What the open loops of unknown length are bound to in this pass; ``None`` where that says nothing."""
     filling: Born | None = None
     """What there was before the outermost loop of unknown length that is open ..."""
     filled: dict[int, Symbol] = field(default_factory=dict)
