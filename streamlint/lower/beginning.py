@@ -8,14 +8,12 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
-from streamlint.lower.scan import DEFINITIONS
+from streamlint.lower.scan import DEFINITIONS, TRIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from streamlint.lower.text import Segment
-
-_TRIES = tuple(kind for kind in (ast.Try, getattr(ast, "TryStar", None)) if kind is not None)
 
 
 class _Place(NamedTuple):
@@ -67,7 +65,7 @@ def _places(node: ast.AST, lines: list[str], tries: tuple[int, ...]) -> Iterator
             for inner in block if isinstance(block, list) else ():
                 if not isinstance(inner, (ast.stmt, ast.ExceptHandler, ast.match_case)):
                     continue
-                is_body = isinstance(here, _TRIES) and name == "body"
+                is_body = isinstance(here, TRIES) and name == "body"
                 within = (*around, here.col_offset) if is_body and isinstance(here, ast.stmt) else around
                 if isinstance(inner, ast.stmt) and _begins_line(inner, lines):
                     yield _Place(inner.lineno, inner.col_offset, within)

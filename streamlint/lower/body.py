@@ -1,17 +1,15 @@
-"""Lowering on demand: parses a few lines with libcst, walks them once, drops the tree."""
+"""Lowering on demand: parses a few lines, walks them once, drops the tree."""
 
 from __future__ import annotations
 
-import re
+import ast
 from dataclasses import replace
 from functools import partial
-
-import libcst as cst
 
 from streamlint import ir
 from streamlint.lower.beginning import beginning
 from streamlint.lower.context import Context, IndexClass, Scope
-from streamlint.lower.positions import Positions
+from streamlint.lower.scan import FUNCTIONS
 from streamlint.lower.stmt import lower_def, lower_statements
 from streamlint.lower.text import Lazy, Segment, SourceText, gc_paused, recursion_room
 from streamlint.lower.units import MAX_DEPTH, MAX_TEXT, Block, BlockKind, Lines
@@ -40,7 +38,7 @@ def _lower_definition(
     with gc_paused(), recursion_room(lines.depth):
         try:
             cx, (node,) = _parse(source, segment, lines, prefix, index_class)
-            assert isinstance(node, cst.FunctionDef)
+            assert isinstance(node, FUNCTIONS)
             return lower_def(cx, node)
         except RecursionError:
             raise _too_deep(source, lines) from None
@@ -69,8 +67,8 @@ def _lower_lines(
         try:
             segment = source.segment(lines.first, lines.last)
             cx, nodes = _parse(source, segment, lines, block.prefix, index_class)
-            if block.kind is BlockKind.ONE_LINE_CLASS and isinstance(nodes[0], cst.ClassDef):
-                nodes = tuple(nodes[0].body.body)
+            if block.kind is BlockKind.ONE_LINE_CLASS and isinstance(nodes[0], ast.ClassDef):
+                nodes = nodes[0].body
             return tuple(lower_statements(cx, nodes))
         except RecursionError:
             raise _too_deep(source, lines) from None
@@ -85,26 +83,10 @@ def _is_indexed(statement: ir.Stmt, kind: BlockKind) -> bool:
 
 def _parse(
     source: SourceText, segment: Segment, lines: Lines, prefix: str, index_class: IndexClass
-) -> tuple[Context, tuple[cst.CSTNode, ...]]:
+) -> tuple[Context, list[ast.stmt]]:
     if lines.unreadable:
         raise ir.LoweringError(source.path, lines.first, lines.unreadable)
-    try:
-        tree = cst.parse_module(segment.text)
-    except cst.ParserSyntaxError as error:
-        # ``raw_line`` is the line after the right one if the error is found at a line's end.
-        place = re.search(r"error at (\d+):", error.message)
-        line = int(place[1]) if place is not None else error.raw_line
-        raise segment.error(line, "Python accepts this, but libcst cannot parse it") from None
-    cx = Context(source, Positions(segment, tree), index_class, Scope(prefix))
-    return cx, _unwrapped(tree, segment)
-
-
-def _unwrapped(tree: cst.Module, segment: Segment) -> tuple[cst.CSTNode, ...]:
-    if segment.wrapped:
-        wrapper = tree.body[0]
-        assert isinstance(wrapper, cst.If)
-        return tuple(wrapper.body.body)
-    return tuple(tree.body)
+    return Context(segment, index_class, Scope(prefix)), segment.parse_ast()
 
 
 def _too_deep(source: SourceText, lines: Lines) -> ir.LoweringError:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.lower.text import SourceText
+from streamlint.lower.text import Segment, SourceText
 
-if TYPE_CHECKING:
-    from streamlint.lower.positions import Positions
-
-IndexClass = Callable[[SourceText, int, int, str], ir.ClassDecl]
-"""Indexes the class on some lines of a file; the last argument is the prefix of its qualified name."""
+IndexClass = Callable[[Segment, ast.ClassDef, str], ir.ClassDecl]
+"""Indexes a class; the last argument is the prefix of its qualified name."""
 
 
 @dataclass(slots=True)
@@ -28,10 +25,13 @@ class Scope:
 
 @dataclass(slots=True)
 class Context:
-    source: SourceText
-    positions: Positions
+    segment: Segment
     index_class: IndexClass
     scope: Scope = field(default_factory=lambda: Scope(""))
+
+    @property
+    def source(self) -> SourceText:
+        return self.segment.source
 
     @contextmanager
     def function(self, qualname: str) -> Iterator[Scope]:

@@ -1,13 +1,13 @@
-"""Expressions: libcst to IR."""
+"""Expressions: ``ast`` to IR."""
 
 from __future__ import annotations
 
+import ast
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
-import libcst as cst
-
 from streamlint import ir
-from streamlint.lower.literal import lower_number, lower_string
+from streamlint.lower.fstring import values_of
 from streamlint.lower.operators import BINARY, COMPARISON, UNARY
 
 if TYPE_CHECKING:
@@ -16,113 +16,140 @@ if TYPE_CHECKING:
     from streamlint.lower.context import Context
     from streamlint.source import Span
 
-_CONSTANTS = {"None": None, "True": True, "False": False}
 
-
-def lower_expr(cx: Context, node: cst.BaseExpression) -> ir.Expr:  # noqa: C901 -- flat dispatch
+def lower_expr(cx: Context, node: ast.expr) -> ir.Expr:  # noqa: C901 -- flat dispatch
     """Any expression; a kind that is not known becomes ``Opaque`` with its operands.
 
     The commonest kinds stand first: class patterns are tried in order.
     """
+    span = cx.segment.span(node)
     match node:
-        case cst.Name(value=name):
-            span = cx.positions.span(node)
-            return ir.Const(span, _CONSTANTS[name]) if name in _CONSTANTS else ir.Name(span, name)
-        case cst.Attribute(value=value, attr=attr):
-            return ir.Attr(cx.positions.span(node), lower_expr(cx, value), attr.value)
-        case cst.Call(func=func, args=args):
+        case ast.Name(id=name):
+            return ir.Name(span, name)
+        case ast.Attribute(value=value, attr=name):
+            return ir.Attr(span, lower_expr(cx, value), name)
+        case ast.Constant(value=constant):
+            return ir.Const(span, constant)
+        case ast.Call(func=func):
             called = lower_expr(cx, func)
-            given = tuple(_arg(cx, arg) for arg in args)
-            return _by_name(cx.positions.span(node), called, given)
-        case cst.Integer() | cst.Float() | cst.Imaginary():
-            return lower_number(cx.positions.span(node), node)
-        case cst.SimpleString() | cst.ConcatenatedString() | cst.FormattedString():
-            operands = tuple(lower_expr(cx, inner) for inner in _formatted(node))
-            return lower_string(cx.positions.span(node), node, operands)
-        case cst.Subscript(value=value, slice=elements):
-            return ir.Index(cx.positions.span(node), lower_expr(cx, value), _subscript(cx, elements))
-        case cst.Tuple(elements=elements):
-            return _display(cx, node, "tuple", elements)
-        case cst.List(elements=elements):
-            return _display(cx, node, "list", elements)
-        case cst.Set(elements=elements):
-            return _display(cx, node, "set", elements)
-        case cst.BinaryOperation():
+            return _by_name(span, called, _args(cx, node))
+        case ast.Subscript(value=value, slice=index):
+            return ir.Index(span, lower_expr(cx, value), lower_expr(cx, index))
+        case ast.Tuple(elts=elements):
+            return ir.Seq(span, "tuple", _all(cx, elements))
+        case ast.List(elts=elements):
+            return ir.Seq(span, "list", _all(cx, elements))
+        case ast.BinOp():
             return _binary(cx, node)
-        case cst.Comparison():
-            return _comparison(cx, node)
-        case cst.BooleanOperation():
-            return _boolean(cx, node)
-        case _:
-            return _rarer(cx, node)
-
-
-def _rarer(cx: Context, node: cst.BaseExpression) -> ir.Expr:  # noqa: C901 -- flat dispatch
-    span = cx.positions.span(node)
-    match node:
-        case cst.UnaryOperation(operator=operator, expression=operand):
+        case ast.Compare():
+            return _comparison(cx, node, span)
+        case ast.BoolOp():
+            return _boolean(cx, node, span)
+        case ast.UnaryOp(op=operator, operand=operand):
             return ir.Unary(span, UNARY.get(type(operator), "?"), lower_expr(cx, operand))
-        case cst.IfExp(test=test, body=body, orelse=orelse):
+        case ast.Slice(lower=lo, upper=hi, step=step):
+            return ir.Slice(
+                span, *(None if bound is None else lower_expr(cx, bound) for bound in (lo, hi, step))
+            )
+        case _:
+            return _rarer(cx, node, span)
+
+
+def _rarer(cx: Context, node: ast.expr, span: Span) -> ir.Expr:  # noqa: C901 -- flat dispatch
+    match node:
+        case ast.JoinedStr():
+            return _fstring(cx, node, span)
+        case ast.IfExp(test=test, body=body, orelse=orelse):
             return ir.Choice(span, lower_expr(cx, test), lower_expr(cx, body), lower_expr(cx, orelse))
-        case cst.Dict(elements=elements):
-            return ir.DictDisplay(span, tuple(_pair(cx, element) for element in elements))
-        case cst.ListComp():
-            return _comprehension(cx, node, "list", node.elt)
-        case cst.SetComp():
-            return _comprehension(cx, node, "set", node.elt)
-        case cst.GeneratorExp():
-            return _comprehension(cx, node, "generator", node.elt)
-        case cst.DictComp(key=key, value=value):
-            return _comprehension(cx, node, "dict", value, key)
-        case cst.Lambda():
-            return _lambda(cx, node)
-        case cst.StarredElement(value=value):
+        case ast.Dict(keys=keys, values=values):
+            pairs = zip(keys, values, strict=True)
+            return ir.DictDisplay(
+                span, tuple((optional(cx, key), lower_expr(cx, value)) for key, value in pairs)
+            )
+        case ast.Set(elts=elements):
+            return ir.Seq(span, "set", _all(cx, elements))
+        case ast.ListComp(elt=element, generators=clauses):
+            return _comprehension(cx, span, "list", clauses, element)
+        case ast.SetComp(elt=element, generators=clauses):
+            return _comprehension(cx, span, "set", clauses, element)
+        case ast.GeneratorExp(elt=element, generators=clauses):
+            return _comprehension(cx, span, "generator", clauses, element)
+        case ast.DictComp(key=key, value=value, generators=clauses):
+            return _comprehension(cx, span, "dict", clauses, value, key)
+        case ast.Lambda():
+            return _lambda(cx, node, span)
+        case ast.Starred(value=value):
             return ir.Star(span, lower_expr(cx, value))
-        case cst.NamedExpr(target=cst.Name(value=name), value=value):
+        case ast.NamedExpr(target=ast.Name(id=name), value=value):
             return ir.Bind(span, name, lower_expr(cx, value))
-        case cst.Await(expression=value):
+        case ast.Await(value=value):
             return ir.Await(span, lower_expr(cx, value))
-        case cst.Yield():
-            return _yield(cx, node)
-        case cst.Ellipsis():
-            return ir.Const(span, ...)
+        case ast.Yield(value=given):
+            cx.scope.yields = True
+            return ir.Yield(span, optional(cx, given))
+        case ast.YieldFrom(value=value):
+            cx.scope.yields = True
+            return ir.Yield(span, lower_expr(cx, value), delegate=True)
         case _:
             return ir.Opaque(span, type(node).__name__, child_expressions(cx, node))
 
 
-def child_expressions(cx: Context, node: cst.CSTNode) -> tuple[ir.Expr, ...]:
+def _fstring(cx: Context, node: ast.JoinedStr, span: Span) -> ir.Opaque:
+    """``texts`` are known of an f-string none of whose values has a format of its own."""
+    texts: tuple[str, ...] = ("",)
+    for part in node.values:
+        match part:
+            case ast.Constant(value=str() as text):
+                texts = (*texts[:-1], texts[-1] + text)
+            case ast.FormattedValue(conversion=-1, format_spec=None):
+                texts += ("",)
+            case _:
+                texts = ()
+                break
+    return ir.Opaque(span, "f-string", _all(cx, list(values_of(cx.segment, node))), texts)
+
+
+def optional(cx: Context, node: ast.expr | None) -> ir.Expr | None:
+    """What there may be none of: the value of ``return``."""
+    return None if node is None else lower_expr(cx, node)
+
+
+def child_expressions(cx: Context, node: ast.AST) -> tuple[ir.Expr, ...]:
     """The nearest expressions below a node of unknown kind, in order."""
     return tuple(lower_expr(cx, inner) for inner in _nearest(node))
 
 
-def _nearest(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
-    for child in node.children:
-        if isinstance(child, cst.BaseExpression):
+def _nearest(node: ast.AST) -> Iterator[ast.expr]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr):
             yield child
         else:
             yield from _nearest(child)
 
 
-def _formatted(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-    """The values inside an f-string, also those of its format specifications, in order."""
+def _all(cx: Context, nodes: Sequence[ast.expr]) -> tuple[ir.Expr, ...]:
+    return tuple([lower_expr(cx, node) for node in nodes])
+
+
+_PLACE = attrgetter("lineno", "col_offset")
+
+
+def _args(cx: Context, node: ast.Call) -> tuple[ir.Arg, ...]:
+    """Arguments in the order in which they are written; ``*rest`` may stand behind keywords."""
+    given: list[ast.expr | ast.keyword] = [*node.args, *node.keywords]
+    if node.keywords and node.args and isinstance(node.args[-1], ast.Starred):
+        given.sort(key=_PLACE)
+    return tuple([_arg(cx, arg) for arg in given])
+
+
+def _arg(cx: Context, node: ast.expr | ast.keyword) -> ir.Arg:
     match node:
-        case cst.ConcatenatedString(left=left, right=right):
-            yield from _formatted(left)
-            yield from _formatted(right)
-        case cst.FormattedString(parts=parts):
-            yield from _values_of_parts(parts)
-
-
-def _values_of_parts(parts: Sequence[cst.BaseFormattedStringContent]) -> Iterator[cst.BaseExpression]:
-    for part in parts:
-        if isinstance(part, cst.FormattedStringExpression):
-            yield part.expression
-            yield from _values_of_parts(part.format_spec or ())
-
-
-def _arg(cx: Context, node: cst.Arg) -> ir.Arg:
-    keyword = None if node.keyword is None else node.keyword.value
-    return ir.Arg(lower_expr(cx, node.value), keyword, node.star)
+        case ast.keyword(arg=name, value=value):
+            return ir.Arg(lower_expr(cx, value), name, "**" if name is None else "")
+        case ast.Starred(value=value):
+            return ir.Arg(lower_expr(cx, value), None, "*")
+        case _:
+            return ir.Arg(lower_expr(cx, node))
 
 
 def _by_name(span: Span, called: ir.Expr, args: tuple[ir.Arg, ...]) -> ir.Expr:
@@ -141,136 +168,81 @@ def _by_name(span: Span, called: ir.Expr, args: tuple[ir.Arg, ...]) -> ir.Expr:
             return ir.Call(span, called, args)
 
 
-def _display(cx: Context, node: cst.BaseExpression, kind: str, elements: Sequence[cst.BaseElement]) -> ir.Seq:
-    return ir.Seq(cx.positions.span(node), kind, tuple(_element(cx, element) for element in elements))
-
-
-def _element(cx: Context, node: cst.BaseElement) -> ir.Expr:
-    if isinstance(node, cst.StarredElement):
-        return ir.Star(cx.positions.span(node), lower_expr(cx, node.value))
-    return lower_expr(cx, node.value)
-
-
-def _pair(cx: Context, node: cst.BaseDictElement) -> tuple[ir.Expr | None, ir.Expr]:
-    key = lower_expr(cx, node.key) if isinstance(node, cst.DictElement) else None
-    return key, lower_expr(cx, node.value)
-
-
-def _subscript(cx: Context, elements: Sequence[cst.SubscriptElement]) -> ir.Expr:
-    items = tuple(_subscript_item(cx, element.slice) for element in elements)
-    # x[a,] has a tuple of one as its index
-    if len(items) == 1 and not isinstance(elements[0].comma, cst.Comma) and not isinstance(items[0], ir.Star):
-        return items[0]
-    return ir.Seq(cx.positions.between(elements[0].slice, elements[-1].slice), "tuple", items)
-
-
-def _subscript_item(cx: Context, node: cst.BaseSlice) -> ir.Expr:
-    match node:
-        case cst.Index(value=value, star=None):
-            return lower_expr(cx, value)
-        case cst.Index(value=value):
-            return ir.Star(cx.positions.span(node), lower_expr(cx, value))
-        case cst.Slice(lower=lo, upper=hi, step=step):
-            bounds = [None if bound is None else lower_expr(cx, bound) for bound in (lo, hi, step)]
-            return ir.Slice(cx.positions.span(node), *bounds)
-        case _:
-            raise TypeError(type(node).__name__)
-
-
-def _binary(cx: Context, node: cst.BinaryOperation) -> ir.Expr:
+def _binary(cx: Context, node: ast.BinOp) -> ir.Expr:
     """``a + b + c`` hangs to the left as deep as it is long: down and up again without recursion."""
     spine = [node]
-    while isinstance(spine[-1].left, cst.BinaryOperation):
-        spine.append(spine[-1].left)
-    result = lower_expr(cx, spine[-1].left)
+    while isinstance(left := spine[-1].left, ast.BinOp):
+        spine.append(left)
+    result = lower_expr(cx, left)
     for link in reversed(spine):
-        op = BINARY.get(type(link.operator), "?")
-        result = ir.Binary(cx.positions.span(link), op, result, lower_expr(cx, link.right))
+        op = BINARY.get(type(link.op), "?")
+        result = ir.Binary(cx.segment.span(link), op, result, lower_expr(cx, link.right))
     return result
 
 
-def _boolean(cx: Context, node: cst.BooleanOperation) -> ir.Boolean:
-    """``a and b and c`` becomes one ``Boolean`` of three operands."""
-    kind = type(node.operator)
-    operands: list[cst.BaseExpression] = []
-    link: cst.BaseExpression = node
-    while isinstance(link, cst.BooleanOperation) and type(link.operator) is kind:
-        operands.append(link.right)
-        link = link.left
-    operands.append(link)
-    op = "and" if kind is cst.And else "or"
-    lowered = tuple(lower_expr(cx, operand) for operand in reversed(operands))
-    return ir.Boolean(cx.positions.span(node), op, lowered)
+def _boolean(cx: Context, node: ast.BoolOp, span: Span) -> ir.Boolean:
+    """``(a and b) and c`` has three operands as ``a and b and c`` has."""
+    kind = type(node.op)
+    operands = list(node.values)
+    while isinstance(first := operands[0], ast.BoolOp) and type(first.op) is kind:
+        operands[:1] = first.values
+    return ir.Boolean(span, "and" if kind is ast.And else "or", _all(cx, operands))
 
 
-def _comparison(cx: Context, node: cst.Comparison) -> ir.Expr:
+def _comparison(cx: Context, node: ast.Compare, span: Span) -> ir.Expr:
     """``a < b < c`` is ``a < b and b < c``."""
-    span = cx.positions.span(node)
-    left, left_node = lower_expr(cx, node.left), node.left
+    left_node, left = node.left, lower_expr(cx, node.left)
     links: list[ir.Compare] = []
-    for target in node.comparisons:
-        right = lower_expr(cx, target.comparator)
-        whole = span if len(node.comparisons) == 1 else cx.positions.between(left_node, target.comparator)
-        links.append(ir.Compare(whole, COMPARISON.get(type(target.operator), "?"), left, right))
-        left, left_node = right, target.comparator
+    for operator, right_node in zip(node.ops, node.comparators, strict=True):
+        right = lower_expr(cx, right_node)
+        whole = span
+        if len(node.ops) > 1:
+            whole = cx.segment.span(left_node, cx.segment.end(right_node))
+        links.append(ir.Compare(whole, COMPARISON.get(type(operator), "?"), left, right))
+        left_node, left = right_node, right
     return links[0] if len(links) == 1 else ir.Boolean(span, "and", tuple(links))
 
 
 def _comprehension(
     cx: Context,
-    node: cst.BaseComp,
+    span: Span,
     kind: str,
-    element: cst.BaseExpression,
-    key: cst.BaseExpression | None = None,
+    clauses: Sequence[ast.comprehension],
+    element: ast.expr,
+    key: ast.expr | None = None,
 ) -> ir.Comprehension:
-    clauses: list[ir.Generator] = []
-    clause: cst.CompFor | None = node.for_in
-    while clause is not None:
-        tests = tuple(lower_expr(cx, test.test) for test in clause.ifs)
-        clauses.append(ir.Generator(lower_expr(cx, clause.target), lower_expr(cx, clause.iter), tests))
-        clause = clause.inner_for_in
-    lowered_key = None if key is None else lower_expr(cx, key)
-    return ir.Comprehension(
-        cx.positions.span(node), kind, lower_expr(cx, element), tuple(clauses), lowered_key
+    generators = tuple(
+        ir.Generator(lower_expr(cx, clause.target), lower_expr(cx, clause.iter), _all(cx, clause.ifs))
+        for clause in clauses
     )
+    return ir.Comprehension(span, kind, lower_expr(cx, element), generators, optional(cx, key))
 
 
-def _yield(cx: Context, node: cst.Yield) -> ir.Yield:
-    cx.scope.yields = True
-    span = cx.positions.span(node)
-    match node.value:
-        case cst.From(item=item):
-            return ir.Yield(span, lower_expr(cx, item), delegate=True)
-        case None:
-            return ir.Yield(span, None)
-        case value:
-            return ir.Yield(span, lower_expr(cx, value))
-
-
-def _lambda(cx: Context, node: cst.Lambda) -> ir.Lambda:
-    span = cx.positions.span(node)
+def _lambda(cx: Context, node: ast.Lambda, span: Span) -> ir.Lambda:
     qualname = f"{cx.scope.prefix}<lambda>"
-    params = lower_params(cx, node.params)
+    params = lower_params(cx, node.args)
     with cx.function(qualname) as scope:
-        body = (ir.Return(cx.positions.span(node.body), lower_expr(cx, node.body)),)
+        body = (ir.Return(cx.segment.span(node.body), lower_expr(cx, node.body)),)
     return ir.Lambda(
         span,
         ir.Function("<lambda>", qualname, cx.source.module, span, params, body, is_generator=scope.yields),
     )
 
 
-def lower_params(cx: Context, node: cst.Parameters) -> tuple[ir.Param, ...]:
+def lower_params(cx: Context, node: ast.arguments) -> tuple[ir.Param, ...]:
     """Parameters in the order in which they are written; a bare ``*`` and ``/`` leave none."""
-    params = [_param(cx, param, "positional") for param in (*node.posonly_params, *node.params)]
-    if isinstance(node.star_arg, cst.Param):
-        params.append(_param(cx, node.star_arg, "*"))
-    params.extend(_param(cx, param, "keyword") for param in node.kwonly_params)
-    if node.star_kwarg is not None:
-        params.append(_param(cx, node.star_kwarg, "**"))
+    plain = [*node.posonlyargs, *node.args]
+    without = len(plain) - len(node.defaults)
+    defaults = [*[None] * without, *node.defaults]
+    params = [_param(cx, arg, "positional", default) for arg, default in zip(plain, defaults, strict=True)]
+    if node.vararg is not None:
+        params.append(_param(cx, node.vararg, "*"))
+    for arg, default in zip(node.kwonlyargs, node.kw_defaults, strict=True):
+        params.append(_param(cx, arg, "keyword", default))
+    if node.kwarg is not None:
+        params.append(_param(cx, node.kwarg, "**"))
     return tuple(params)
 
 
-def _param(cx: Context, node: cst.Param, kind: str) -> ir.Param:
-    default = None if node.default is None else lower_expr(cx, node.default)
-    annotation = None if node.annotation is None else lower_expr(cx, node.annotation.annotation)
-    return ir.Param(node.name.value, kind, default, annotation)
+def _param(cx: Context, node: ast.arg, kind: str, default: ast.expr | None = None) -> ir.Param:
+    return ir.Param(node.arg, kind, optional(cx, default), optional(cx, node.annotation))

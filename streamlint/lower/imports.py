@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
 from streamlint import ir
 
 if TYPE_CHECKING:
-    from streamlint.lower.text import SourceText
+    from collections.abc import Iterator
+
+    from streamlint.lower.text import Segment, SourceText
     from streamlint.source import Span
 
 
-def plain_import(span: Span, module: str, alias: str | None) -> ir.Import:
+def lower_imports(segment: Segment, node: ast.Import | ast.ImportFrom) -> Iterator[ir.Import]:
+    """One ``Import`` for each name that the statement binds."""
+    span = segment.span(node)
+    for alias in node.names:
+        if isinstance(node, ast.Import):
+            yield _plain_import(span, alias.name, alias.asname)
+        else:
+            yield _from_import(span, segment.source, node.level, node.module or "", alias.name, alias.asname)
+
+
+def _plain_import(span: Span, module: str, alias: str | None) -> ir.Import:
     """``import a.b`` binds "a" to module "a"; ``import a.b as c`` binds "c" to module "a.b"."""
     if alias is not None:
         return ir.Import(span, alias, module, None)
@@ -19,7 +32,7 @@ def plain_import(span: Span, module: str, alias: str | None) -> ir.Import:
     return ir.Import(span, top, top, None)
 
 
-def from_import(
+def _from_import(
     span: Span, source: SourceText, level: int, module: str, attribute: str, alias: str | None
 ) -> ir.Import:
     """One name of ``from <level dots><module> import attribute as alias``.

@@ -1,7 +1,4 @@
-"""The index of a module: what it imports and declares, found with ``ast``, no body lowered.
-
-``ast`` is about ten times as fast as libcst, and most functions of a tree are never lowered.
-"""
+"""The index of a module: what it imports and declares. No body is lowered: most functions never are."""
 
 from __future__ import annotations
 
@@ -11,7 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from streamlint import ir
 from streamlint.frozen import frozen
-from streamlint.lower.imports import from_import, plain_import
+from streamlint.lower.header import header
+from streamlint.lower.imports import lower_imports
 from streamlint.lower.kept import Lowered
 from streamlint.lower.scan import (
     DEFINITIONS,
@@ -59,16 +57,13 @@ def check_syntax(text: str, path: str) -> None:
         Segment(source, "\n".join(source.lines), 0, False).parse_ast()
 
 
-def index_class(source: SourceText, first: int, last: int, prefix: str) -> ir.ClassDecl:
-    """Index the class that stands alone on lines ``first`` to ``last``; ``prefix`` of its qualified name."""
-    segment = source.segment(first, last)
-    statement = segment.parse_ast()[0]
-    assert isinstance(statement, ast.ClassDef)
-    return _Indexer(segment, Lowered()).class_(statement, prefix)
+def index_class(segment: Segment, node: ast.ClassDef, prefix: str) -> ir.ClassDecl:
+    """Index a class that stands in a function; ``prefix`` of its qualified name."""
+    return _Indexer(segment, Lowered()).class_(node, prefix)
 
 
 def _lower_function(source: SourceText, lines: Lines, prefix: str) -> ir.Function:
-    from streamlint.lower.body import lower_function  # a run that lowers nothing never loads libcst
+    from streamlint.lower.body import lower_function
 
     return lower_function(source, lines, prefix, index_class)
 
@@ -96,7 +91,7 @@ class _Indexer:
                 case ast.ClassDef():
                     _declare(classes, self.class_(statement, ""), fallback)
                 case ast.Import() | ast.ImportFrom():
-                    imports.extend(self.imports(statement))
+                    imports.extend(lower_imports(self.segment, statement))
                 case _:
                     pass
         return ir.Module(
@@ -125,7 +120,7 @@ class _Indexer:
             name=node.name,
             qualname=prefix + node.name,
             module=source.module,
-            span=self.segment.span(node, self.header_end(node, _header_parts(node))),
+            span=header(self.segment, node),
             end_line=end_line,
             decorators=tuple(dotted(decorator) for decorator in node.decorator_list),
             names=words.names,
@@ -159,12 +154,11 @@ class _Indexer:
                 case _:
                     pass
         block = self.class_block(node, f"{qualname}.")
-        header = [*node.bases, *node.keywords, *getattr(node, "type_params", [])]
         return ir.ClassDecl(
             name=node.name,
             qualname=qualname,
             module=self.segment.source.module,
-            span=self.segment.span(node, self.header_end(node, header)),
+            span=header(self.segment, node),
             bases=tuple(dotted(base) if not isinstance(base, ast.Call) else "?" for base in node.bases),
             decorators=tuple(dotted(decorator) for decorator in node.decorator_list),
             methods=methods,
@@ -172,23 +166,6 @@ class _Indexer:
             inner=inner,
             unread=tuple(lines.unreadable for lines in block.runs if lines.unreadable),
             load_body=self.block_loader(block),
-        )
-
-    def imports(self, node: ast.Import | ast.ImportFrom) -> Iterator[ir.Import]:
-        span = self.segment.span(node)
-        for alias in node.names:
-            if isinstance(node, ast.Import):
-                yield plain_import(span, alias.name, alias.asname)
-            else:
-                yield from_import(
-                    span, self.segment.source, node.level, node.module or "", alias.name, alias.asname
-                )
-
-    def header_end(self, node: ast.stmt, parts: Sequence[ast.AST]) -> tuple[int, int]:
-        """Just after the colon of ``def f(a: int = 0) -> int:``, which comes after all its parts."""
-        start = self.segment.span(node)
-        return self.segment.source.colon_after(
-            *max([(start.line, start.col), *(self.segment.end(part) for part in parts)])
         )
 
     def class_block(self, node: ast.ClassDef, prefix: str) -> Block:
@@ -261,18 +238,3 @@ def _first_line(node: ast.stmt) -> int:
     """The first line of a statement with its decorators."""
     decorators: list[ast.expr] = getattr(node, "decorator_list", [])
     return min([node.lineno, *(decorator.lineno for decorator in decorators)])
-
-
-def _header_parts(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.AST]:
-    """What stands between ``def name`` and the colon of the header."""
-    parameters = node.args
-    return [
-        *parameters.posonlyargs,
-        *parameters.args,
-        *parameters.kwonlyargs,
-        *(extra for extra in (parameters.vararg, parameters.kwarg) if extra is not None),
-        *parameters.defaults,
-        *(default for default in parameters.kw_defaults if default is not None),
-        *([node.returns] if node.returns is not None else []),
-        *getattr(node, "type_params", []),
-    ]

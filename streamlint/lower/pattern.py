@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
-
-import libcst as cst
 
 from streamlint import ir
 from streamlint.lower.expr import lower_expr
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from streamlint.lower.context import Context
 
 
-def lower_case(cx: Context, node: cst.MatchPattern) -> tuple[ir.Expr | None, tuple[str, ...]]:
+def lower_case(cx: Context, node: ast.pattern) -> tuple[ir.Expr | None, tuple[str, ...]]:
     """The value that a subject is compared with, and the captured names.
 
     ``None`` says that the pattern always matches. A pattern that tests more than equality
@@ -24,46 +23,49 @@ def lower_case(cx: Context, node: cst.MatchPattern) -> tuple[ir.Expr | None, tup
     return _value(cx, node), tuple(_captures(node))
 
 
-def _value(cx: Context, node: cst.MatchPattern) -> ir.Expr | None:
+def _value(cx: Context, node: ast.pattern) -> ir.Expr | None:
     match node:
-        case cst.MatchValue(value=value) | cst.MatchSingleton(value=value):
+        case ast.MatchValue(value=value):
             return lower_expr(cx, value)
-        case cst.MatchAs(pattern=None):
+        case ast.MatchSingleton(value=constant):
+            return ir.Const(cx.segment.span(node), constant)
+        case ast.MatchAs(pattern=None):
             return None
-        case cst.MatchAs(pattern=cst.MatchPattern() as inner):
+        case ast.MatchAs(pattern=ast.pattern() as inner):
             return _value(cx, inner)
         case _:
-            return ir.Opaque(cx.positions.span(node), "pattern", tuple(_operands(cx, node)))
+            return ir.Opaque(cx.segment.span(node), "pattern", tuple(_operands(cx, node)))
 
 
-def _operands(cx: Context, node: cst.CSTNode) -> Iterator[ir.Expr]:
-    for child in node.children:
-        match child:
-            case cst.MatchValue(value=value):
-                yield lower_expr(cx, value)
-            case cst.Name() if isinstance(node, (cst.MatchAs, cst.MatchStar, cst.MatchMapping)):
-                pass  # a capture
-            case cst.Name() if isinstance(node, cst.MatchKeywordElement):
-                pass  # the attribute in Copy(stream=s)
-            case cst.BaseExpression():
-                yield lower_expr(cx, child)
-            case _:
-                yield from _operands(cx, child)
-
-
-def _captures(node: cst.CSTNode) -> Iterator[str]:
+def _operands(cx: Context, node: ast.pattern) -> Iterator[ir.Expr]:
+    """The values that a pattern compares with, and the classes that it asks for, in order."""
     match node:
-        case cst.MatchAs(name=cst.Name(value=name)) | cst.MatchStar(name=cst.Name(value=name)):
-            inner = node.pattern if isinstance(node, cst.MatchAs) else None
-            if inner is not None:
-                yield from _captures(inner)
-            yield name
-        case cst.MatchMapping(rest=cst.Name(value=name)):
-            for element in node.elements:
-                yield from _captures(element)
-            yield name
-        case cst.BaseExpression():
-            return
+        case ast.MatchValue(value=value):
+            yield lower_expr(cx, value)
+        case ast.MatchSingleton(value=constant):
+            yield ir.Const(cx.segment.span(node), constant)
+        case ast.MatchMapping(keys=keys, patterns=patterns):
+            for key, inner in zip(keys, patterns, strict=True):
+                yield lower_expr(cx, key)
+                yield from _operands(cx, inner)
+        case ast.MatchClass(cls=cls):
+            yield lower_expr(cx, cls)
+            for inner in _inner(node):
+                yield from _operands(cx, inner)
         case _:
-            for child in node.children:
-                yield from _captures(child)
+            for inner in _inner(node):
+                yield from _operands(cx, inner)
+
+
+def _captures(node: ast.pattern) -> Iterator[str]:
+    for inner in _inner(node):
+        yield from _captures(inner)
+    match node:
+        case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
+            yield name
+        case _:
+            pass
+
+
+def _inner(node: ast.pattern) -> Iterator[ast.pattern]:
+    return (child for child in ast.iter_child_nodes(node) if isinstance(child, ast.pattern))

@@ -6,7 +6,7 @@ import ast
 import gc
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 from streamlint.frozen import frozen
 from streamlint.ir import LoweringError
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
+Placed: TypeAlias = "ast.expr | ast.stmt | ast.pattern | ast.arg | ast.keyword"
 _FRAMES_PER_LEVEL = 12
 
 
@@ -92,16 +93,18 @@ class Segment:
         first = tree.body[0] if self.wrapped and tree.body else None
         return first.body if isinstance(first, ast.If) else tree.body
 
-    def span(self, node: ast.stmt | ast.expr, end: tuple[int, int] | None = None) -> Span:
+    def span(self, node: Placed, end: tuple[int, int] | None = None) -> Span:
         """The place of a node of ``parse_ast`` in the file; ``end`` replaces its end."""
-        line = node.lineno + self.shift
-        end_line, end_col = end if end is not None else self.end(node)
-        return Span(self.source.path, line, self.source.column(line, node.col_offset), end_line, end_col)
+        source, line, col = self.source, node.lineno + self.shift, node.col_offset
+        if not self.text.isascii():
+            col = source.column(line, col)
+        end_line, end_col = self.end(node) if end is None else end
+        return Span(source.path, line, col, end_line, end_col)
 
-    def end(self, node: ast.stmt | ast.expr | ast.AST) -> tuple[int, int]:
+    def end(self, node: Placed) -> tuple[int, int]:
         """Where a node of ``parse_ast`` ends in the file, in code points."""
-        line = (getattr(node, "end_lineno", None) or 1) + self.shift
-        return line, self.source.column(line, getattr(node, "end_col_offset", None) or 0)
+        line, col = (node.end_lineno or 1) + self.shift, node.end_col_offset or 0
+        return line, col if self.text.isascii() else self.source.column(line, col)
 
 
 class Lazy(Generic[_T]):
