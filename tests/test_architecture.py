@@ -138,7 +138,6 @@ OF_TYPES = {"interp/state": 3, "interp/python": 6}
 """The same in ``interp``, with what files import for types only: a machine holds what takes a machine."""
 
 HOMES = {
-    "libcst": {"lower"},
     "networkx": {"order"},
     **{library: {"confirm"} for library in ("torch", "cupy", "numba", "cuda", "pycuda", "numpy")},
 }
@@ -266,8 +265,6 @@ def test_modules_stay_readable(path: Path) -> None:
 
 PARSERS = {
     "parsing.py": {"ast.parse"},
-    "lower/body.py": {"cst.parse_module"},
-    "lower/literal.py": {"ast.literal_eval"},
     # Programs that are run then: Python itself parses them whole, whatever that costs.
     "confirm/text/instrument.py": {"ast.parse"},
     "confirm/text/weave.py": {"ast.parse"},
@@ -276,9 +273,7 @@ PARSERS = {
     "confirm/observe/host_access.py": {"ast.parse", "compile"},
 }
 """Who may call a parser of Python himself. All others ask ``parsing``, which keeps it from being held up."""
-PARSES = re.compile(
-    r"compile|eval|(ast|cst|libcst)\.(parse\w*|literal_eval)|parse_(module|expression|statement)"
-)
+PARSES = re.compile(r"compile|eval|ast\.(parse|literal_eval)")
 
 
 @pytest.mark.parametrize("path", MODULES, ids=named)

@@ -202,13 +202,7 @@ def check_source(text: str, path: str) -> int:
     count = 0
     for decl in declared(module):
         count += 1
-        try:
-            function = decl.load()
-        except ir.LoweringError as error:
-            # libcst 1.9 rejects ``(x): int``
-            if "libcst cannot parse" in error.message and decl.span.line <= error.line <= decl.end_line:
-                continue
-            raise
+        function = decl.load()
         assert function.span == decl.span
         assert function.qualname == decl.qualname
         check_function(function, nodes[spot(decl.span)[:2]], lines)

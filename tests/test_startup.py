@@ -25,7 +25,7 @@ sys.stdout = sys.__stderr__
 print(*sys.modules)
 """
 ANALYSIS = {
-    *("libcst", "networkx", "streamlint.interp", "streamlint.lower", "streamlint.judging"),
+    *("networkx", "streamlint.interp", "streamlint.lower", "streamlint.judging"),
     *("streamlint.rules", "streamlint.trace", "streamlint.ir", "streamlint.models", "streamlint.order"),
 }
 

@@ -14,7 +14,7 @@ PACKAGES = Path(__file__).parent.parent
 # What streamlint, its libraries, checked code, and the parts of Python that start processes import.
 NAMES = """
     argparse ast asyncio codecs concurrent conftest cupy dataclasses difflib encodings enum faulthandler
-    gettext inspect json libcst linecache locale logging networkx numba numpy pathspec pickle platform queue
+    gettext inspect json linecache locale logging networkx numba numpy pathspec pickle platform queue
     random secrets selectors shutil signal sitecustomize socket struct subprocess tempfile threading token
     tokenize tomllib torch traceback typing typing_extensions usercustomize yaml zlib
 """.split()

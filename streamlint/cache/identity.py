@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,9 +24,6 @@ MOST_BYTES = 50_000_000
 def look(earlier: Snapshot) -> Snapshot:
     """The files of this package as they are: in an editable installation they change under one version."""
     files = {os.path.relpath(path, HERE): Path(path) for path in _files(os.fspath(HERE))}
-    parser = find_spec("libcst")  # finds it and does not load it
-    for folder in parser.submodule_search_locations or () if parser is not None else ():
-        files |= {f"libcst/{path.name}": path for path in Path(folder).iterdir() if path.suffix in _CODE}
     return snapshot.take(files, earlier, MOST_BYTES)
 
 

@@ -1,4 +1,4 @@
-"""Python source to ``streamlint.ir``. The only package that uses libcst."""
+"""Python source to ``streamlint.ir``, by way of ``ast``. Nothing behind it knows of syntax trees."""
 
 from __future__ import annotations
 

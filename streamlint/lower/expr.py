@@ -7,11 +7,10 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.lower.fstring import values_of
 from streamlint.lower.operators import BINARY, COMPARISON, UNARY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from streamlint.lower.context import Context
     from streamlint.source import Span
@@ -106,7 +105,16 @@ def _fstring(cx: Context, node: ast.JoinedStr, span: Span) -> ir.Opaque:
             case _:
                 texts = ()
                 break
-    return ir.Opaque(span, "f-string", _all(cx, list(values_of(cx.segment, node))), texts)
+    return ir.Opaque(span, "f-string", _all(cx, _values(node)), texts)
+
+
+def _values(node: ast.JoinedStr) -> Iterator[ast.expr]:
+    """The values, also those of format specifications (``f"{x:{width}}"``), in order."""
+    for part in node.values:
+        if isinstance(part, ast.FormattedValue):
+            yield part.value
+            if isinstance(part.format_spec, ast.JoinedStr):
+                yield from _values(part.format_spec)
 
 
 def optional(cx: Context, node: ast.expr | None) -> ir.Expr | None:
@@ -127,7 +135,7 @@ def _nearest(node: ast.AST) -> Iterator[ast.expr]:
             yield from _nearest(child)
 
 
-def _all(cx: Context, nodes: Sequence[ast.expr]) -> tuple[ir.Expr, ...]:
+def _all(cx: Context, nodes: Iterable[ast.expr]) -> tuple[ir.Expr, ...]:
     return tuple([lower_expr(cx, node) for node in nodes])
 
 

@@ -31,7 +31,7 @@ class Words(NamedTuple):
     globals: frozenset[str]
     """Names declared ``global`` and assigned."""
     depth: int
-    """The number of levels; those that libcst makes of ``a and b and c``, which is one for ``ast``, too."""
+    """The number of levels."""
     given: tuple[tuple[str, frozenset[str]], ...] = ()
     """Attributes that are assigned or appended to, and variables declared ``global``, with the last names of
     what is called or named for their value; what is returned stands under ``""``."""
@@ -85,7 +85,6 @@ def scan(root: ast.AST) -> Words:
     words.update(node.kind for node in constants if node.kind)
     used.update(node.id for node in names)
     declared = {name for node in noted if isinstance(node, ast.Global) for name in node.names}
-    longest = max(map(_length, noted), default=0)
     stored = frozenset(node.id for node in names if type(node.ctx) is ast.Store)
     variables = stored.union(node.arg for node in others if type(node) is ast.arg) - declared
     return Words(
@@ -94,7 +93,7 @@ def scan(root: ast.AST) -> Words:
         frozenset(_called_by(noted)),
         frozenset(_own(attributes, noted, root)),
         frozenset(declared.intersection(stored)),
-        depth + longest,
+        depth,
         tuple(pair for node in noted for pair in _given(node, declared, variables)) if depth < _DEEP else (),
         _entered_by(noted).difference(stored),
         variables - words - keywords,
@@ -168,9 +167,7 @@ def _own(attributes: Iterable[ast.Attribute], noted: Iterable[ast.AST], root: as
 
 
 _WITHS = (ast.With, ast.AsyncWith)
-_NOTED = frozenset(
-    {ast.Global, ast.BoolOp, ast.alias, ast.Assign, ast.AnnAssign, ast.Return, ast.Call, *_WITHS}
-)
+_NOTED = frozenset({ast.Global, ast.Assign, ast.AnnAssign, ast.Return, ast.Call, *_WITHS})
 
 
 _DEEP = 200
@@ -263,16 +260,6 @@ def _entered(node: ast.With | ast.AsyncWith) -> Iterator[str]:
     for item in node.items:
         if isinstance(item.context_expr, (ast.Name, ast.Attribute, ast.Subscript)):
             yield _last_name(item.context_expr)
-
-
-def _length(node: ast.AST) -> int:
-    match node:
-        case ast.BoolOp(values=values):
-            return len(values)
-        case ast.alias(name=name):
-            return name.count(".")
-        case _:
-            return 0
 
 
 def _identifiers(words: set[str]) -> Iterator[str]:

@@ -44,7 +44,7 @@ class SourceText:
         """Lines ``first`` to ``last``, both included, as a unit that parses on its own."""
         lines = self.lines[first - 1 : last]
         if lines and lines[-1].endswith("\\"):
-            lines += ("",)  # the empty line to which it leads, behind which libcst finds the end
+            lines += ("",)  # the empty line to which it leads, without which it is no Python
         if lines and lines[0][:1] in (" ", "\t", "\f"):
             # An indented block needs a header, and one line more is cheaper than a dedent, which
             # would also change the text of strings over several lines.

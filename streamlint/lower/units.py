@@ -7,11 +7,12 @@ from enum import Enum
 from streamlint.frozen import frozen
 
 MAX_DEPTH = 1200
-"""Levels of syntax-tree nesting that are lowered. libcst's parser is recursive native code and
-overflows an 8 MiB stack, ending the process, somewhere above 3000 levels."""
+"""Levels of syntax-tree nesting that are lowered. The lowering recurses, and so does what runs the lowered
+form: Python 3.10 does it on the stack of C, whose end ends the process, and 3.12 bounds calls by way of C."""
 
 MAX_TEXT = 500_000
-"""Characters of one function, or of the statements between two: libcst takes a kilobyte for each."""
+"""Characters of one function, or of the statements between two: 200 bytes for each while they are parsed and
+lowered, 50 as long as the lowered form is kept, and whatever running them takes."""
 
 
 @frozen()
@@ -26,7 +27,7 @@ class Lines:
 
     @property
     def unreadable(self) -> str:
-        """Why libcst cannot be given these lines; empty if it can."""
+        """Why these lines are not lowered; empty if they are."""
         if self.depth > MAX_DEPTH:
             return f"nested too deeply ({self.depth} levels)"
         return f"too large to be read ({self.size} characters)" if self.size > MAX_TEXT else ""
