@@ -12,3 +12,5 @@ class Computes:
     reads: tuple[str, ...]
     out: str
     stream: str
+    like: str = ""
+    """A parameter that is not read, of whose library the result is, and the stream where none is given."""

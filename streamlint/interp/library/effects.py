@@ -209,13 +209,16 @@ def _carry_out(call: Call, effect: fx.Effect) -> Value | None:
         case fx.Uses():
             memory.use(call, effect)
             return None
-        case fx.Computes(reads, out, stream):
+        case fx.Computes(reads, out, stream, like):
             operands = [view for name in reads for view in call.buffers(name)]
             result = call.value(out)
             if result != NONE:
                 memory.use(call, fx.Uses(reads, (out,), stream=stream))
             else:
-                result = operations.work(m, call.lib, call.name(), operands, call.stream(stream), span)
+                kind = call.buffers(like) if like else operands
+                # Without a stream it is the current one of the library that the result is of.
+                given = call.value(stream) if like else call.stream(stream)
+                result = operations.work(m, call.lib, call.name(), operands, given, span, like=kind)
             operations.host_waits(m, call.framework, call.value(stream), call.name(), span)
             return result
         case fx.Communicates():

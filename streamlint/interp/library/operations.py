@@ -44,11 +44,21 @@ def host_waits(m: Machine, framework: Framework, stream: Value, name: str, span:
         m.emit(SyncDevice(m.site(span), m.lane, device=m.device, name=name, purpose=Purpose.ASIDE))
 
 
-def work(m: Machine, lib: Lib, name: str, operands: list[BufferV], stream: Value, span: Span) -> BufferV:
-    """Reads the operands on a stream, and makes a result of their kind."""
-    by = lib if lib in flavors.FLAVORS or not operands else flavors.library(m, operands[0])
+def work(
+    m: Machine,
+    lib: Lib,
+    name: str,
+    operands: list[BufferV],
+    stream: Value,
+    span: Span,
+    *,
+    like: list[BufferV] | None = None,
+) -> BufferV:
+    """Reads the operands on a stream, and makes a result of their kind, or of that of ``like``."""
+    kind = operands if like is None else like
+    by = lib if lib in flavors.FLAVORS or not kind else flavors.library(m, kind[0])
     on = _stream(m, names.settle(m, stream), by, span)
-    flavor = flavors.FLAVORS.get(lib, operands[0].flavor if operands else flavors.flavor_of(by, Space.DEVICE))
+    flavor = flavors.FLAVORS.get(lib, kind[0].flavor if kind else flavors.flavor_of(by, Space.DEVICE))
     made = m.new_buffer("", Space.DEVICE, Origin.RESULT, flavor, span, on.id)
     reads = [Access(view.id, Mode.READ, view.region) for view in operands]
     choice = stream_values.stream_choice(m, stream, operands)
