@@ -8,13 +8,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from streamlint.interp.state.values import StreamV, SymV
+from streamlint.interp.state.values import ConstV, StreamV, SymV
 from streamlint.trace import Barrier, KeepAlive, StreamKind, Trace
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.values import Value
     from streamlint.trace import Op, StreamId
+
+_NULL = ConstV(0)
+"""The handle of the legacy default stream."""
 
 
 def merged(m: Machine, trace: Trace) -> Trace:
@@ -25,6 +28,9 @@ def merged(m: Machine, trace: Trace) -> Trace:
         if asked is None or not asked.is_equality:
             continue
         left, right = _stream(m, asked.left, same), _stream(m, asked.right, same)
+        if asked.right == _NULL and left is not None:
+            # handle == 0: what is current is the legacy default stream
+            right = _default(m, left)
         if left is None or right is None or left == right:
             continue
         # What the stream current at entry is, the other one says.
@@ -45,6 +51,11 @@ def _stream(m: Machine, side: Value, same: dict[StreamId, StreamId]) -> StreamId
     """The stream that one side of a comparison stands for, as the path showed in the end."""
     found = m.roles.get(side.symbol) if isinstance(side, SymV) else side
     return same.get(found.id, found.id) if isinstance(found, StreamV) else None
+
+
+def _default(m: Machine, like: StreamId) -> StreamId | None:
+    found = m.defaults.get((StreamKind.LEGACY, m.streams[like].device))
+    return found.id if found is not None else None
 
 
 def _is_known(trace: Trace, stream: StreamId) -> bool:

@@ -204,6 +204,7 @@ def known_comparison(m: Machine, op: str, left: Value, right: Value) -> bool | N
 
 _NO_HANDLES = (-1, 1, 2)
 """What DLPack passes for no stream, and for the default streams; other handles are addresses, or 0."""
+_MADE = (StreamKind.BLOCKING, StreamKind.NON_BLOCKING)
 
 
 def _known(m: Machine, op: str, left: Value, right: Value) -> bool | None:
@@ -231,6 +232,9 @@ def _known(m: Machine, op: str, left: Value, right: Value) -> bool | None:
             return False
         case "==", StreamV(raw=True), ConstV(int() as handle) if handle in _NO_HANDLES:
             return None if m.streams[left.id].kind in (StreamKind.LEGACY, StreamKind.PER_THREAD) else False
+        case "==", StreamV(raw=True), ConstV(0) if m.streams[left.id].kind in _MADE:
+            # handle = torch.cuda.current_stream().cuda_stream, in a block of a stream that the code has made
+            return False
         case "in", StreamV(), TupleV(items):
             told = [_known(m, "==", left, item) for item in items]
             return True if True in told else None if None in told else False
