@@ -109,6 +109,9 @@ WAITS = {
     MonitorKind.QUEUE: frozenset({"get"}),
 }
 
+BYTES = frozenset(f"ctypes.c_{name}" for name in ("byte", "ubyte", "char", "int8", "uint8"))
+"""Types of ctypes of one byte each: an array of ``n`` has ``n`` bytes."""
+
 PROTOTYPE = "ctypes.CFUNCTYPE()"
 """What ``CFUNCTYPE(None, c_void_p)`` gives: called with a function, it makes an object that C can call."""
 

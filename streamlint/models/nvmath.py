@@ -6,9 +6,12 @@ where the operands are on a device (https://docs.nvidia.com/cuda/nvmath-python/l
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from streamlint.models.schema import Api, Computes, Framework, Lib, Makes, OrdersNothing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _STATEFUL = {
     "fft.FFT": "operand",
@@ -16,7 +19,7 @@ _STATEFUL = {
     "linalg.advanced.Matmul": "a",
     "sparse.advanced.DirectSolver": "b",
 }
-"""Objects, with an operand, that are planned once and executed again and again, each call on the stream that it is given
+"""Objects, with an operand, that are planned once and executed many times, on the stream of each call
 (https://docs.nvidia.com/cuda/nvmath-python/latest/stateful_apis_guide.html)."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp.library import devices, stream_values, tensors
+from streamlint.interp.library import devices, extents, stream_values, tensors
 from streamlint.interp.state import names, symbols
 from streamlint.interp.state.values import (
     NONE,
@@ -20,11 +20,10 @@ from streamlint.interp.state.values import (
     SymV,
     TupleV,
     Value,
-    symbol_of,
 )
 from streamlint.models import schema as fx
 from streamlint.models.schema import Role
-from streamlint.trace import UNBOUNDED, Evidence, Interval, StreamKind
+from streamlint.trace import Evidence, StreamKind
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -119,25 +118,8 @@ class Call:
         return [found] if found is not None else []
 
     def sized(self, view: BufferV, count: str | None) -> BufferV:
-        """``count`` bytes from where a pointer points; all of the allocation stays the whole of it.
-
-        How many bytes a row has is not known: what starts at ``x[1].data_ptr()`` is taken to be that row.
-        """
-        size = self.value(count)
-        if (
-            view.flavor is not Flavor.POINTER
-            or not isinstance(size, ConstV)
-            or not isinstance(size.value, int)
-        ):
-            return view
-        match view.region:
-            case ():
-                whole = self.m.sizes.get(view.id) in (None, symbol_of(size))
-                return view if whole else BufferV(view.id, (Interval(0, size.value),), view.flavor)
-            case (Interval(lo, hi),) if hi == UNBOUNDED:
-                return BufferV(view.id, (Interval(lo, lo + size.value),), view.flavor)
-            case _:
-                return view
+        """``count`` bytes from where a pointer points."""
+        return extents.sized(self.m, view, self.value(count))
 
     def device(self, name: str) -> DeviceV:
         return devices.meant(self.m, self.value(name))

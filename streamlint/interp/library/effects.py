@@ -209,18 +209,8 @@ def _carry_out(call: Call, effect: fx.Effect) -> Value | None:
         case fx.Uses():
             memory.use(call, effect)
             return None
-        case fx.Computes(reads, out, stream, like):
-            operands = [view for name in reads for view in call.buffers(name)]
-            result = call.value(out)
-            if result != NONE:
-                memory.use(call, fx.Uses(reads, (out,), stream=stream))
-            else:
-                kind = call.buffers(like) if like else operands
-                # Without a stream it is the current one of the library that the result is of.
-                given = call.value(stream) if like else call.stream(stream)
-                result = operations.work(m, call.lib, call.name(), operands, given, span, like=kind)
-            operations.host_waits(m, call.framework, call.value(stream), call.name(), span)
-            return result
+        case fx.Computes():
+            return _compute(call, effect)
         case fx.Communicates():
             return collectives.run(call, effect)
         case fx.WaitsForResult(result):
@@ -333,6 +323,20 @@ def _carry_out(call: Call, effect: fx.Effect) -> Value | None:
             return SymV(symbols.call(call.name(), *given))
         case _:
             assert_never(effect)
+
+
+def _compute(call: Call, effect: fx.Computes) -> Value:
+    operands = [view for name in effect.reads for view in call.buffers(name)]
+    stream, result = call.value(effect.stream), call.value(effect.out)
+    if result != NONE:
+        memory.use(call, fx.Uses(effect.reads, (effect.out,), stream=effect.stream))
+    else:
+        of = call.buffers(effect.like) if effect.like else operands
+        # Without a stream it is the current one of the library that the result is of, if that is told.
+        on = stream if effect.like else call.stream(effect.stream)
+        result = operations.work(call.m, call.lib, call.name(), operands, on, call.span, like=of)
+    operations.host_waits(call.m, call.framework, stream, call.name(), call.span)
+    return result
 
 
 def _wait_on_host(call: Call, what: str) -> None:

@@ -91,8 +91,11 @@ def set_aside(m: Machine, held: HeapObject, name: str, new: Value, span: Span) -
 
 
 def put_aside(m: Machine, held: HeapObject, item: Value, span: Span) -> None:
-    """``self.free.append(slot)`` in a thread or a host function: who takes the slot knows what that knew."""
-    if isinstance(item, ConstV):
+    """``self.free.append(slot)`` in a thread or a host function: who takes the slot knows what that knew.
+
+    So does who takes the number of a slot, as long as it is in there once.
+    """
+    if isinstance(item, ConstV) and (type(item.value) is not int or held.items.count(item) > 1):
         return
     held.told.pop(symbol_of(item), None)
     if m.lane != MAIN_LANE:

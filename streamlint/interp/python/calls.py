@@ -13,6 +13,7 @@ from streamlint.interp.library import (
     collectives,
     effects,
     escape,
+    extents,
     graph_methods,
     graphs,
     hooks,
@@ -393,6 +394,7 @@ def _symbolic_method(
     ):
         return _handle_call(m, symbols.Attr(receiver.symbol, name), args, kwargs, span)
     if name in ("from_address", "from_buffer"):
+        args = [extents.at_address(m, args[0], receiver.symbol), *args[1:]] if args else args
         return host_arrays.view(m, "numpy.frombuffer", args, kwargs, span)
     if name == "submit" and args and threads.runs_code(names.settle(m, args[0])):
         return threads.submit(m, args, kwargs, span)

@@ -1,0 +1,50 @@
+"""How much of an allocation is meant from where an address points."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint.interp.state import names, symbols
+from streamlint.interp.state.values import BufferV, ConstV, Flavor, SymV, Value, symbol_of
+from streamlint.models import host
+from streamlint.trace import UNBOUNDED, Interval, Shifted
+
+if TYPE_CHECKING:
+    from streamlint.interp.state.machine import Machine
+
+
+def sized(m: Machine, view: BufferV, size: Value) -> BufferV:
+    """``size`` bytes from where a pointer points; all of the allocation stays the whole of it.
+
+    Of how many is not known: ``copy(base, n)`` and ``copy(base + 4096, n)`` may share none.
+    How many bytes a row has is not known: what starts at ``x[1].data_ptr()`` is taken to be that row.
+    """
+    if view.flavor is not Flavor.POINTER:
+        return view
+    match view.region:
+        case () if m.sizes.get(view.id) not in (None, symbol_of(size)):
+            first = 0
+        case (Interval(lo, hi),) if hi == UNBOUNDED:
+            first = lo
+        case _:
+            return view
+    match size:
+        case ConstV(int() as known):
+            return BufferV(view.id, (Interval(first, first + known),), view.flavor)
+        case SymV():
+            return BufferV(view.id, (Shifted(str(first)),), view.flavor)
+        case _:
+            return view
+
+
+def at_address(m: Machine, address: Value, of: symbols.Symbol) -> Value:
+    """What ``(ctypes.c_ubyte * n).from_address(address)`` lies over; ``of`` is what stands before the dot."""
+    view = names.settle(m, address)
+    match view, of:
+        case BufferV(), symbols.Binary("*", symbols.Name(element), symbols.Const(value=int() as count)):
+            known = ConstV(count) if element in host.BYTES else SymV(of)
+            return sized(m, view, known)
+        case BufferV(), symbols.Binary("*"):
+            return sized(m, view, SymV(of))
+        case _:
+            return address
