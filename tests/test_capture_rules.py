@@ -17,6 +17,7 @@ from streamlint.trace import (
     Alloc,
     AllocKind,
     BeginCapture,
+    CaptureMode,
     CudaCall,
     Doubt,
     EndCapture,
@@ -48,7 +49,8 @@ class Captured(Program):
         self.side = self.stream()
 
     def begin(self, *, relaxed: bool = False) -> OpId:
-        return self.add(BeginCapture(self._at(), stream=self.main, relaxed=relaxed))
+        mode = CaptureMode.RELAXED if relaxed else CaptureMode.GLOBAL
+        return self.add(BeginCapture(self._at(), stream=self.main, mode=mode))
 
     def end(self, doubts: Doubts = frozenset()) -> OpId:
         return self.add(EndCapture(self._at(), doubts=doubts, stream=self.main))

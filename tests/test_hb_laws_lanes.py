@@ -170,6 +170,23 @@ def test_a_flag_with_two_setters_or_one_that_is_cleared_orders_nothing_surely() 
     assert HappensBefore(p.trace()).ordered(work, after).verdict is Verdict.UNKNOWN
 
 
+def test_who_waits_for_a_queue_knows_what_each_thread_did_before_it_was_done() -> None:
+    p = Program()
+    tasks, stream = p.monitor(MonitorKind.TASKS), p.stream()
+    work, left = [], []
+    for lane in (p.new_lane(), p.new_lane()):
+        p.spawn(lane)
+        work.append(p.launch(stream, lane=lane))
+        p.sync_stream(stream, lane)
+        p.host_signal(tasks, lane)
+        left.append(p.launch(p.stream(), lane=lane))
+    p.host_wait(tasks)
+    after = p.launch(p.stream())
+    hb = HappensBefore(p.trace())
+    assert [hb.ordered(one, after).verdict for one in work] == [Verdict.YES, Verdict.YES]
+    assert [hb.ordered(one, after).verdict for one in left] == [Verdict.NO, Verdict.NO]
+
+
 def test_work_queued_after_the_callback_is_not_covered() -> None:
     p = Program()
     flag, lane, stream = p.monitor(MonitorKind.FLAG), p.new_lane(), p.stream()

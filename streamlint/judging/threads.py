@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streamlint.rules.host_threads import held_at
 from streamlint.trace import (
     Alloc,
     Doubt,
@@ -11,7 +12,6 @@ from streamlint.trace import (
     HostSignal,
     HostWait,
     Join,
-    MonitorId,
     MonitorKind,
     OpId,
     SyncDevice,
@@ -103,7 +103,7 @@ def _is_left_by_lock(judged: Judged, earlier: OpId, later: OpId) -> bool:
     ``with self.lock: self.total.add_(part)`` on a stream of each thread: who has the lock next comes too
     early, whichever of the two that is.
     """
-    held = _held_at(judged, earlier) & _held_at(judged, later)
+    held = held_at(judged, earlier) & held_at(judged, later)
     if not held:
         return False
     lane = judged.op(earlier).lane
@@ -117,18 +117,6 @@ def _is_left_by_lock(judged: Judged, earlier: OpId, later: OpId) -> bool:
         if not held:
             return True
     return False
-
-
-def _held_at(judged: Judged, number: OpId) -> set[MonitorId]:
-    """The locks that the thread of an op has at it."""
-    lane, held = judged.op(number).lane, set()
-    for earlier in judged.numbers(HostWait, HostSignal, before=number):
-        op = judged.op(earlier)
-        if op.lane == lane and isinstance(op, HostWait):
-            held.add(op.monitor)
-        elif op.lane == lane and isinstance(op, HostSignal):
-            held.discard(op.monitor)
-    return {one for one in held if judged.trace.monitors[one].kind is MonitorKind.LOCK}
 
 
 def _told_by_callback(judged: Judged, earlier: OpId, later: OpId) -> bool:

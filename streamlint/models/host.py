@@ -95,18 +95,20 @@ IMPORTS = frozenset({"importlib.import_module", "__import__"})
 QUEUES = frozenset(
     {"queue.Queue", "queue.SimpleQueue", "queue.LifoQueue", "asyncio.Queue", "asyncio.LifoQueue"}
 )
-COUNTS_OF_QUEUES = frozenset({"task_done", "qsize", "empty", "full"})
-"""What asks how much is in a queue, or says that an item is done: it touches nothing that is in it."""
+COUNTS_OF_QUEUES = frozenset({"task_done", "join", "qsize", "empty", "full"})
+"""What asks how much is in a queue, or is about what is done: it touches nothing that is in it."""
 
 SIGNALS = {
     MonitorKind.LOCK: frozenset({"release"}),
     MonitorKind.FLAG: frozenset({"set", "set_result", "set_exception"}),
     MonitorKind.QUEUE: frozenset({"put", "put_nowait"}),
+    MonitorKind.TASKS: frozenset({"task_done"}),
 }
 WAITS = {
     MonitorKind.LOCK: frozenset({"acquire"}),
     MonitorKind.FLAG: frozenset({"wait", "result", "exception"}),
     MonitorKind.QUEUE: frozenset({"get"}),
+    MonitorKind.TASKS: frozenset({"join"}),
 }
 
 BYTES = frozenset(f"ctypes.c_{name}" for name in ("byte", "ubyte", "char", "int8", "uint8"))

@@ -77,7 +77,12 @@ CACHES = frozenset(one.__name__ for one in (functools.cache, functools.lru_cache
 
 NULL_CONTEXTS = frozenset(one.__name__ for one in (contextlib.nullcontext, contextlib.suppress))
 
-THREADS = frozenset({"threading.Thread", "multiprocessing.Process"})
+PROCESSES = frozenset({"multiprocessing.Process"})
+CALLED_AGAIN = "called again"
+"""What ``iter(function, end)`` is: each step calls the function."""
+
+THREADS = PROCESSES | {"threading.Thread"}
+EXECUTORS = frozenset(f"concurrent.futures.{one}ThreadPoolExecutor" for one in ("", "thread."))
 THREAD_METHODS = frozenset({"start", "join", "is_alive"})
 JOINS = frozenset({"join", "result", "get", "exception"})
 """Methods of threads, futures and results of a pool that wait until the function has returned."""

@@ -62,12 +62,14 @@ _WAITED_FOR = {
     MonitorKind.LOCK: "waits until it has {}",
     MonitorKind.FLAG: "waits until {} is set",
     MonitorKind.QUEUE: "waits for an item of {}",
+    MonitorKind.TASKS: "waits for {}",
     MonitorKind.ATTRIBUTE: "sees what {} was set to",
 }
 _GIVEN = {
     MonitorKind.LOCK: "gives {} back",
     MonitorKind.FLAG: "sets {}",
     MonitorKind.QUEUE: "puts an item into {}",
+    MonitorKind.TASKS: "is done with one of {}",
     MonitorKind.ATTRIBUTE: "sets {}",
 }
 

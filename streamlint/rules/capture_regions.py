@@ -17,6 +17,7 @@ from streamlint.trace import (
     Barrier,
     BeginCapture,
     Callback,
+    CaptureMode,
     Copy,
     CudaCall,
     Doubt,
@@ -99,7 +100,8 @@ class Capture:
 
     begin: OpId
     stream: StreamId
-    relaxed: bool
+    mode: CaptureMode
+    end: OpId | None = None
     refused: list[Refused] = field(default_factory=list)
     outside_waits: list[OutsideWait] = field(default_factory=list)
     unjoined: list[Unjoined] = field(default_factory=list)
@@ -119,6 +121,10 @@ class Capture:
 
     def __post_init__(self) -> None:
         self._members[self.stream] = _Member(None)
+
+    @property
+    def relaxed(self) -> bool:
+        return self.mode is CaptureMode.RELAXED
 
     def add(self, judged: Judged, i: OpId, op: Op) -> None:
         match op:
@@ -148,6 +154,7 @@ class Capture:
                 pass
 
     def close(self, judged: Judged, i: OpId, op: EndCapture) -> None:
+        self.end = i
         joined = self._members[self.stream].knows
         for stream, member in self._members.items():
             left = member.work[joined.get(stream, 0) :]
@@ -261,7 +268,7 @@ def captures(judged: Judged) -> Iterator[Capture]:
         open_ = [one for one in open_ if trace.ops[one.begin].at.call == op.at.call]
         match op:
             case BeginCapture():
-                found.append(Capture(i, op.stream, op.relaxed))
+                found.append(Capture(i, op.stream, op.mode))
                 open_.append(found[-1])
             case EndCapture():
                 ended = [one for one in open_ if one.stream == op.stream]

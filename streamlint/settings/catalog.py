@@ -166,6 +166,7 @@ LISTED = (
     Listed("SL505", "work-outside-capture"),
     Listed("SL506", "read-before-replay"),
     Listed("SL507", "swapped-in-capture"),
+    Listed("SL508", "capture-meets-thread"),
     Listed("SL601", "handoff-without-stream"),
     Listed("SL602", "collective-before-wait"),
     Listed("SL701", "elapsed-before-sync"),

@@ -248,6 +248,10 @@ class Spawn(OpBase):
     """A host thread starts: its ops have ``lane == child`` and know what this lane knew."""
 
     child: LaneId
+    goes_on: LaneId | None = None
+    """The lane that the same thread had before: it goes on, as somebody has put something into its queue."""
+    is_process: bool = False
+    """Whether it is a process of its own: it shares no context of CUDA with this one."""
 
 
 @frozen(kw_only=True)
@@ -301,13 +305,30 @@ class DestroyEvent(OpBase):
     event: EventId
 
 
+class CaptureMode(Enum):
+    """Which threads may not make calls that are unsafe while something is captured, such as an allocation."""
+
+    GLOBAL = "no thread"
+    THREAD_LOCAL = "not the thread that captures"
+    RELAXED = "any thread may"
+
+    @classmethod
+    def named(cls, given: str | int) -> CaptureMode:
+        """``"thread_local"``, ``cudaStreamCaptureModeThreadLocal``, ``1``; others are relaxed."""
+        if isinstance(given, int):
+            return {0: cls.GLOBAL, 1: cls.THREAD_LOCAL}.get(given, cls.RELAXED)
+        plain = given.lower().replace("_", "")
+        if plain.endswith("global"):
+            return cls.GLOBAL
+        return cls.THREAD_LOCAL if plain.endswith("threadlocal") else cls.RELAXED
+
+
 @frozen(kw_only=True)
 class BeginCapture(OpBase):
     """Work queued on ``stream`` becomes nodes of a graph. An unknown error mode counts as relaxed."""
 
     stream: StreamId
-    relaxed: bool = False
-    """The thread may make calls that are unsafe during a capture, such as an allocation."""
+    mode: CaptureMode = CaptureMode.GLOBAL
 
 
 @frozen(kw_only=True)

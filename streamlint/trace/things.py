@@ -294,6 +294,8 @@ class MonitorKind(Enum):
     FLAG = "flag"
     """Set once for all that wait: an event of ``threading``, the result of a future."""
     QUEUE = "queue"
+    TASKS = "tasks of a queue"
+    """What is in the queue is done: ``queue.task_done()``. A wait, ``queue.join()``, is for all of it."""
     ATTRIBUTE = "attribute"
     """Set by one thread, and seen by another one: ``slot.busy = False``. Nobody waits."""
 

@@ -38,7 +38,7 @@ from streamlint.models.schema import (
     StreamWaitsEvent,
     Uses,
 )
-from streamlint.trace import AllocKind, Doubt, FreeKind, Mode, Purpose, Space
+from streamlint.trace import AllocKind, CaptureMode, Doubt, FreeKind, Mode, Purpose, Space
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -55,7 +55,6 @@ _OPAQUE = frozenset({Doubt.OPAQUE})
 _OBSERVED = frozenset({Doubt.OBSERVED})
 _REACHED_BY_HOST = (Space.PINNED, Space.MANAGED)
 _EXTERNAL = 1
-_RELAXED = 2
 
 
 def install(
@@ -259,8 +258,8 @@ class Calls:
                 else:
                     recorder.sync_event(self._event(call, of), call.name, Purpose.ANSWER)
             case CaptureStarts(stream=stream):
-                relaxed = call.number("mode") == _RELAXED
-                recorder.begin_capture(self._stream(call, stream), relaxed=relaxed)
+                mode = CaptureMode.named(call.number("mode") or 0)
+                recorder.begin_capture(self._stream(call, stream), mode)
             case _:
                 pass
 

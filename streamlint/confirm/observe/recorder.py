@@ -35,6 +35,7 @@ from streamlint.trace import (
     BufferId,
     Callback,
     CallbackEnd,
+    CaptureMode,
     CudaCall,
     DestroyEvent,
     DestroyStream,
@@ -322,8 +323,8 @@ class Recorder(Registry):
     def capturing(self) -> bool:
         return bool(self._captures)
 
-    def begin_capture(self, stream: StreamId, *, relaxed: bool = False) -> None:
-        self._captures[stream] = self._point(BeginCapture(_ANYWHERE, stream=stream, relaxed=relaxed))
+    def begin_capture(self, stream: StreamId, mode: CaptureMode = CaptureMode.GLOBAL) -> None:
+        self._captures[stream] = self._point(BeginCapture(_ANYWHERE, stream=stream, mode=mode))
 
     def end_capture(self, stream: StreamId, *, failed: bool = False) -> None:
         """A capture ended; ``failed`` says that an exception left it, so that joins are missing."""

@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from streamlint.confirm.observe.threads import follow
 from streamlint.confirm.observe.torch_tracer import Tracer
-from streamlint.trace import FreeKind, Purpose, Space, StreamKind
+from streamlint.trace import CaptureMode, FreeKind, Purpose, Space, StreamKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -328,7 +328,7 @@ class _Hooks:
             mode = args[1] if len(args) > 1 else kwargs.get("capture_error_mode", "global")
             with self._aside.told():
                 begin(graph, *args, **kwargs)
-            recorder.begin_capture(self._tracer.current(self._tracer.device()), relaxed=mode == "relaxed")
+            recorder.begin_capture(self._tracer.current(self._tracer.device()), CaptureMode.named(mode))
             self._tracer.captured = self._graphs[graph] = []
 
         @functools.wraps(end)

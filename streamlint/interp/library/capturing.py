@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING
 from streamlint.interp.state import arrangement
 from streamlint.interp.state.values import ApiV, ConstV, StreamV, Value
 from streamlint.models.schema import Lib
-from streamlint.trace import (
-    BeginCapture,
-)
+from streamlint.trace import BeginCapture, CaptureMode, Doubt
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
 
-_RELAXED_HANDLE = 2
+_ESCAPED = frozenset({Doubt.ESCAPE})
 _DEFAULT_RELAXED = frozenset({Lib.CUPY, Lib.CORE})
 """``Stream.begin_capture()`` and ``begin_building()`` are relaxed unless told otherwise."""
 
@@ -24,19 +22,19 @@ def begin(
     m: Machine, stream: StreamV, lib: Lib, mode: Value | None, span: Span, *, pool: Value | None = None
 ) -> None:
     """Begins a capture of ``stream``; of an unknown mode nothing is assumed."""
-    match mode:
-        case None | ConstV(None):
-            relaxed = lib in _DEFAULT_RELAXED
-        case ConstV(str() as name):
-            relaxed = name.lower() == "relaxed"
-        case ConstV(int() as number):
-            relaxed = number == _RELAXED_HANDLE
-        case ApiV(path):
-            relaxed = path.lower().endswith("relaxed")
-        case _:
-            relaxed = True
-    m.emit(BeginCapture(m.site(span), m.lane, stream=stream.id, relaxed=relaxed))
+    doubts = _ESCAPED if m.blocks_of else frozenset()
+    m.emit(BeginCapture(m.site(span), m.lane, doubts, stream=stream.id, mode=_mode(lib, mode)))
     m.captures.begins(stream.id, pool, arrangement.of_frames(m))
+
+
+def _mode(lib: Lib, given: Value | None) -> CaptureMode:
+    match given:
+        case None | ConstV(None):
+            return CaptureMode.RELAXED if lib in _DEFAULT_RELAXED else CaptureMode.GLOBAL
+        case ConstV((str() | int()) as name) | ApiV(name):
+            return CaptureMode.named(name)
+        case _:
+            return CaptureMode.RELAXED
 
 
 def predicate(m: Machine, name: str, receiver: Value, lib: Lib) -> bool | None:

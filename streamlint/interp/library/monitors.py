@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from streamlint.interp.state.values import HeapObject
     from streamlint.source import Span
 
+_OF_TASKS = host.SIGNALS[MonitorKind.TASKS] | host.WAITS[MonitorKind.TASKS]
 ROLE = "monitor"
 """The role of an object that is only known as a lock or a flag."""
 
@@ -45,7 +46,9 @@ def method(
 ) -> Value:
     """``lock.acquire()``, ``flag.set()``, ``queue.get()``."""
     kind = m.monitors[value.id].kind
-    if name in host.SIGNALS[kind]:
+    if kind is MonitorKind.QUEUE and name in _OF_TASKS:
+        _tasks(m, value, name, span)
+    elif name in host.SIGNALS[kind]:
         signal(m, value, span, name)
     elif name in host.WAITS[kind] and _for_good(kind, args, kwargs):
         wait(m, value, span, name)
@@ -56,6 +59,26 @@ def method(
     else:
         return m.fresh(name, span)
     return NONE if kind is not MonitorKind.FLAG else m.fresh(name, span)
+
+
+_TASKS = "(tasks)"
+"""The attribute of a queue that stands for what is in it and not done."""
+
+
+def _tasks(m: Machine, queue: HeapV, name: str, span: Span) -> None:
+    """``queue.task_done()``, and ``queue.join()``, which waits for that: of threads in sight, or of any."""
+    tasks = m.heap[queue.id].attrs.get(_TASKS)
+    if not isinstance(tasks, HeapV):
+        tasks = m.new_object(Shape.INSTANCE, role=ROLE)
+        watch(m, tasks, MonitorKind.TASKS, span)
+        m.heap[queue.id].attrs[_TASKS] = tasks
+    if name in host.SIGNALS[MonitorKind.TASKS]:
+        signal(m, tasks, span, name)
+        return
+    number = m.monitors[tasks.id].id
+    wait(m, tasks, span, name)
+    if not any(isinstance(op, HostSignal) and op.monitor == number for op in m.ops):
+        escape.barrier(m, escape.all_streams(m), span, name)
 
 
 def _for_good(kind: MonitorKind, args: list[Value], kwargs: dict[str, Value]) -> bool:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.facts import classes
 from streamlint.interp.library import devices, escape, feeding, tensors
-from streamlint.interp.state import arguments, elements, lifetime
+from streamlint.interp.state import arguments, elements, lifetime, names
 from streamlint.interp.state.budgets import Most
 from streamlint.interp.state.ends import Blocked, PathEnds, Returned
 from streamlint.interp.state.project import FRAMEWORKS
-from streamlint.interp.state.put_off import Sleeper
+from streamlint.interp.state.put_off import Pool, Sleeper
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from streamlint import ir
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.project import Project
+    from streamlint.interp.state.symbols import Symbol
     from streamlint.source import Span
     from streamlint.trace import Site
 
@@ -51,7 +52,16 @@ MOST_WAKES = Most(3, "wakes of a thread")
 """Times that a thread is seen to take something from a queue that was empty when it came there."""
 
 
-def make(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> HeapV:
+def made(
+    m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> HeapV | SymV | None:
+    """``Thread(...)`` and ``ThreadPoolExecutor(...)``; None for calls of anything else."""
+    if path in ("threading.Thread", "Thread"):
+        return _make(m, args, kwargs)
+    return _executor(m, path, args, kwargs, span) if path in python.EXECUTORS else None
+
+
+def _make(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> HeapV:
     """``threading.Thread(target=f, args=(...), kwargs={...})``"""
     made = m.new_object(Shape.INSTANCE, role=_THREAD)
     held = m.heap[made.id]
@@ -71,16 +81,21 @@ def is_method(m: Machine, value: HeapV, name: str) -> bool:
     return cls is not None and name in python.THREAD_METHODS and is_thread_class(m.project, cls)
 
 
-def is_thread_class(project: Project, cls: ir.ClassDecl) -> bool:
+def is_thread_class(project: Project, cls: ir.ClassDecl, of: frozenset[str] = python.THREADS) -> bool:
     """Whether a class is derived from ``threading.Thread``: a thread calls its ``run``."""
     bases = ((one.module, *base.partition(".")) for one in project.ancestors(cls)[0] for base in one.bases)
     for module, head, dot, rest in bases:
         match project.member(module, head):
-            case ApiV(path) if f"{path}{dot}{rest}" in python.THREADS:
+            case ApiV(path) if f"{path}{dot}{rest}" in of:
                 return True
             case _:
                 pass
     return False
+
+
+def _is_process(m: Machine, thread: HeapV) -> bool:
+    cls = m.heap[thread.id].cls
+    return cls is not None and is_thread_class(m.project, cls, python.PROCESSES)
 
 
 def runs_code(value: Value) -> bool:
@@ -89,10 +104,35 @@ def runs_code(value: Value) -> bool:
     return known or isinstance(value, (FuncV, PartialV, MethodV, ClassV))
 
 
-def submit(m: Machine, args: list[Value], kwargs: dict[str, Value], span: Span) -> HeapV:
+def _executor(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> SymV:
+    """``ThreadPoolExecutor(max_workers=1)``"""
+    made = m.result(path, span)
+    workers = names.settle(m, kwargs.get("max_workers", args[0] if args else NONE))
+    m.pools[made.symbol] = Pool(one_by_one=workers == ConstV(1))
+    return made
+
+
+def pool_of(m: Machine, value: Value) -> Symbol | None:
+    return value.symbol if isinstance(value, SymV) and value.symbol in m.pools else None
+
+
+def shut_down(m: Machine, pool: Symbol, span: Span) -> None:
+    """``pool.shutdown()``, and the end of its block: all that it was given is done."""
+    for lane in m.pools[pool].lanes:
+        m.emit(Join(m.site(span), m.lane, child=lane))
+
+
+def submit(
+    m: Machine, args: list[Value], kwargs: dict[str, Value], span: Span, pool: Symbol | None = None
+) -> HeapV:
     """``executor.submit(f, x)``: the future stands for the thread."""
     made = m.new_object(Shape.INSTANCE, role=_THREAD)
-    m.heap[made.id].attrs[_RESULT] = _run(m, made, args[0], args[1:], kwargs, span)
+    known = m.pools.get(pool) if pool is not None else None
+    behind = known.lanes[-1] if known is not None and known.one_by_one and known.lanes else None
+    m.heap[made.id].attrs[_RESULT] = _run(m, made, args[0], args[1:], kwargs, span, behind=behind)
+    lane = _lane(m, made)
+    if pool is not None and known is not None and lane is not None:
+        m.pools[pool] = replace(m.pools[pool], lanes=(*m.pools[pool].lanes, lane))
     return made
 
 
@@ -155,11 +195,17 @@ def method(
 
 def joined(m: Machine, thread: HeapV, span: Span, *, limited: bool = False) -> None:
     """What a thread did was before: ``join()``, or ``done()`` that answered yes."""
-    lane = m.heap[thread.id].attrs.get("lane")
-    if isinstance(lane, ConstV) and isinstance(lane.value, int):
-        join = Join(m.site(span), m.lane, child=LaneId(lane.value), limited=limited)
+    lane = _lane(m, thread)
+    if lane is not None:
+        join = Join(m.site(span), m.lane, child=lane, limited=limited)
         _doubt_limited(m, join)
         m.emit(join)
+
+
+def _lane(m: Machine, thread: HeapV) -> LaneId | None:
+    """What the thread does stands on this lane, if it was started."""
+    lane = m.heap[thread.id].attrs.get("lane")
+    return LaneId(lane.value) if isinstance(lane, ConstV) and isinstance(lane.value, int) else None
 
 
 def _doubt_limited(m: Machine, join: Join) -> None:
@@ -229,16 +275,23 @@ def _run(
     kwargs: dict[str, Value],
     span: Span,
     wakes: int = 0,
+    *,
+    behind: LaneId | None = None,
 ) -> Value:
     child = LaneId(m.lanes)
     m.lanes += 1
+    before = _lane(m, thread) if wakes else None
     m.heap[thread.id].attrs["lane"] = ConstV(int(child))
-    m.emit(Spawn(m.site(span), m.lane, child=child))
+    start = Spawn(m.site(span), m.lane, child=child, goes_on=before, is_process=_is_process(m, thread))
+    m.emit(start)
     # The thread holds its arguments until it has returned, whatever the caller drops meanwhile.
     lifetime.escapes(m, tensors.buffers_in(m, [*args, *kwargs.values()], unknown=False), span)
     lane, device, thread_from = m.lane, devices.current(m), m.thread_from
     m.lane, m.thread_from = child, len(m.frames)
     devices.select(m, devices.numbered(0))
+    for earlier in (before, behind):
+        if earlier is not None:
+            m.emit(Join(m.site(span), child, child=earlier))
     try:
         return m.python.call(m, target, args, kwargs, span)
     except (Returned, PathEnds):

@@ -61,8 +61,8 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
     """Calls an outside function that is known here; None if it is not."""
     args = [names.settle(m, a) for a in args]
     last = path.rpartition(".")[2]
-    if path in ("threading.Thread", "Thread"):
-        return threads.make(m, args, kwargs)
+    if (thread := threads.made(m, path, args, kwargs, span)) is not None:
+        return thread
     if path.startswith("asyncio.") and (given := threads.of_asyncio(m, last, args, kwargs, span)) is not None:
         return given
     if path in host.IMPORTS and args and isinstance(args[0], ConstV) and isinstance(args[0].value, str):
@@ -357,6 +357,8 @@ def container(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value]
     kind = "" if name in ("list", "sorted", "set") else name
     if not args:
         return m.new_list((), shape=shape, kind=kind) if name != "tuple" else TupleV(())
+    if name == "iter" and len(args) == 2:
+        return containers.lazy(m, python.CALLED_AGAIN, args)
     source = args[0] if name == "iter" else objects.iterated(m, args[0], span)
     if isinstance(source, BufferV):
         tensors.read_on_host(m, source, span, f"{name}()") if source.flavor is Flavor.ARRAY else None

@@ -397,7 +397,12 @@ def _symbolic_method(
         args = [extents.at_address(m, args[0], receiver.symbol), *args[1:]] if args else args
         return host_arrays.view(m, "numpy.frombuffer", args, kwargs, span)
     if name == "submit" and args and threads.runs_code(names.settle(m, args[0])):
-        return threads.submit(m, args, kwargs, span)
+        return threads.submit(m, args, kwargs, span, threads.pool_of(m, receiver))
+    pool = threads.pool_of(m, receiver) if name == "shutdown" else None
+    if pool is not None:
+        if kwargs.get("wait", args[0] if args else ConstV(True)) == ConstV(True):
+            threads.shut_down(m, pool, span)
+        return NONE
     if name in ("run_in_executor", "create_task"):
         settled = [names.settle(m, arg) for arg in args]
         given = threads.of_asyncio(m, name, settled, kwargs, span)

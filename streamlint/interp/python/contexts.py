@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import models
-from streamlint.interp.library import arrays, capturing, devices, graphs, grouped, stream_values
+from streamlint.interp.library import arrays, capturing, devices, graphs, grouped, stream_values, threads
 from streamlint.interp.state import flavors, names, symbols
 from streamlint.interp.state.values import (
     NONE,
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.symbols import Symbol
     from streamlint.source import Span
 
 
@@ -48,11 +49,15 @@ class _Restore:
         self.default_device = m.default_device
         self.stacked: list[Callable[[], object]] = []
         """What else is left with it, the last first: contexts that were entered on an ``ExitStack``."""
+        self.pool: Symbol | None = None
+        """A pool of threads that the block is left with."""
         self.raised = False
         """Whether an exception leaves the block."""
 
     def __call__(self) -> None:
         m = self.m
+        if self.pool is not None and not m.cut:
+            threads.shut_down(m, self.pool, self.span)
         if self.value is None:
             return
         match self.value.kind:
@@ -93,6 +98,9 @@ def enter(m: Machine, value: Value, span: Span) -> tuple[Value, _Restore]:
     """Makes a context take effect; the second result undoes it."""
     context = as_context(m, value, span)
     restore = _Restore(m, context, span)
+    restore.pool = threads.pool_of(m, names.settle(m, value))
+    if restore.pool is not None:
+        return value, restore
     if context is None and _is_made(names.settle(m, value)):
         # with kvikio.CuFile(path) as file:
         return value, restore

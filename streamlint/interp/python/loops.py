@@ -87,6 +87,8 @@ def make_pass(m: Machine, s: ir.For | ir.While, source: Value, turn: int) -> boo
             step = objects.following(m, source)
             at = s.iter.span
             item = m.python.call(m, step, [], {}, at) if step else containers.nth(m, source, turn, at)
+            if objects.is_end(m, source, item):
+                return False
             m.walked[-1] = item
             binding.walk(m, s.target, item)
         elif not conditions.holds(m, s.test, want=True):
@@ -136,6 +138,8 @@ def _turns(m: Machine, s: ir.For, source: Value) -> Iterator[Value]:
             item = m.python.call(m, step, [], {}, s.iter.span)
         except PathEnds:
             # StopIteration
+            return
+        if objects.is_end(m, source, item):
             return
         yield item
     counted.note(m, source, done)

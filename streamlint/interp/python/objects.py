@@ -231,11 +231,20 @@ def iterated(m: Machine, value: Value, span: Span) -> Value:
     return names.settle(m, m.python.call(m, begin, [], {}, span)) if begin is not None else value
 
 
-def following(m: Machine, value: Value) -> FuncV | None:
-    """``__next__`` of an iterator of the analyzed tree."""
-    if not isinstance(value, HeapV) or m.heap[value.id].shape is not Shape.INSTANCE:
+def following(m: Machine, value: Value) -> Value | None:
+    """``__next__`` of an iterator of the analyzed tree, and what ``iter(queue.get, None)`` calls."""
+    if not isinstance(value, HeapV):
         return None
-    return classes.method(m, value, "__next__")
+    held = m.heap[value.id]
+    if held.role == python.CALLED_AGAIN:
+        return held.items[0]
+    return classes.method(m, value, "__next__") if held.shape is Shape.INSTANCE else None
+
+
+def is_end(m: Machine, value: Value, item: Value) -> bool:
+    """Whether what was called again has given what ends the loop: ``None`` of ``iter(queue.get, None)``."""
+    held = m.heap[value.id] if isinstance(value, HeapV) else None
+    return held is not None and held.role == python.CALLED_AGAIN and held.items[1] == item
 
 
 def set_attribute(m: Machine, value: Value, name: str, new: Value, span: Span) -> None:

@@ -62,6 +62,9 @@ def run_with(m: Machine, items: Sequence[ir.WithItem], body: Sequence[ir.Stmt]) 
             outer, gradless = m.frame.operators_only, m.frame.gradless
             m.frame.operators_only = outer or (leave.current != m.current and _calls_nothing(body))
             m.frame.gradless = gradless or _is_gradless(value)
+            # What a call makes, nobody else can hold.
+            may_lock = isinstance(value, SymV) and not isinstance(item.context, ir.Call)
+            m.blocks_of += may_lock
             try:
                 with lifetime.holding(m, value), saved_hooks.entered(m, value):
                     run_with(m, rest, body)
@@ -69,6 +72,7 @@ def run_with(m: Machine, items: Sequence[ir.WithItem], body: Sequence[ir.Stmt]) 
                 leave.raised = True
                 raise
             finally:
+                m.blocks_of -= may_lock
                 m.frame.operators_only, m.frame.gradless = outer, gradless
                 leave()
                 if not m.cut and isinstance(value, SymV):

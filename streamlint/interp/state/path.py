@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from streamlint import ir
     from streamlint.interp.state.frames import Driven
-    from streamlint.interp.state.put_off import Applied, Feeder, Guess, Sleeper
+    from streamlint.interp.state.put_off import Applied, Feeder, Guess, Pool, Sleeper
     from streamlint.interp.state.scope import Scope, Target
     from streamlint.interp.state.symbols import Symbol
     from streamlint.models.schema import Lib
@@ -195,6 +195,10 @@ class Path:
     """Queues that the innermost loop of unknown length of the running thread has filled, and taken from."""
     thread_from: int = 0
     """How many functions were open when the running thread began."""
+    blocks_of: int = 0
+    """How many blocks are open of objects that may be locks, for all that is known: ``with self.mutex:``."""
+    pools: dict[Symbol, Pool] = field(default_factory=dict)
+    """What pools of threads were given to do."""
     hooks: dict[tuple[str, Symbol], list[FuncV | PartialV]] = field(default_factory=dict)
     """Functions that PyTorch calls, by the method that took them and what it was called on."""
     saving: tuple[Value, Value] | None = None

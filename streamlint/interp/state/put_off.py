@@ -41,6 +41,15 @@ class Applied:
     stream: StreamV
 
 
+@frozen()
+class Pool:
+    """``ThreadPoolExecutor(max_workers=1)`` does one thing after the other."""
+
+    one_by_one: bool
+    lanes: tuple[LaneId, ...] = ()
+    """On which it does what it was given, in order."""
+
+
 @frozen(eq=False)
 class Sleeper:
     """A thread that took, or will take, what is put into a queue: ``while True: save(q.get())``."""
