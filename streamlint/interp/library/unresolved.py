@@ -87,7 +87,7 @@ def opaque(
         escape.recorded_behind(m, span)
     callbacks = [value for value in values if isinstance(value, CallbackV) and not value.address]
     lifetime.escapes(m, callbacks, span)
-    launched = _launched(values, tensors_given)
+    launched = _launched(m, values, tensors_given)
     if not launched:
         on_host = all(m.space(view).on_host for view in tensors_given)
         escape.through(m, [*values, *holds], span, spelling.called(m, span) or name, handles=on_host)
@@ -191,17 +191,19 @@ def _signals(name: str) -> bool:
     return any(word in low for word in torch_model.MEMORY_SIGNALS)
 
 
-def _launched(values: list[Value], views: list[BufferV]) -> list[BufferV]:
+def _launched(m: Machine, values: list[Value], views: list[BufferV]) -> list[BufferV]:
     """The addresses that a launcher receives, if the call looks like one.
 
     Its memory is all addresses, or it gets exactly one stream and otherwise only addresses and
-    values that nothing is known of: ``fill(pointer, count, stream)``.
+    values that nothing is known of: ``fill(pointer, count, stream)``. Beside them there may be structs
+    of the host: ``lib.execute(byref(plan), x.data_ptr(), stream.cuda_stream)``.
     """
     pointers = [view for view in views if view.flavor is Flavor.POINTER]
-    if len(pointers) == len(views):
+    rest = [view for view in views if view.flavor is not Flavor.POINTER]
+    if not rest or (pointers and all(view.flavor is Flavor.ARRAY and m.space(view).on_host for view in rest)):
         return pointers
     streams = sum(isinstance(value, StreamV) for value in values)
-    others = all(view.flavor in (Flavor.POINTER, Flavor.OPAQUE) for view in views)
+    others = all(view.flavor is Flavor.OPAQUE for view in rest)
     return pointers if streams == 1 and others else []
 
 
