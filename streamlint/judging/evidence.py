@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from streamlint.rules.base import is_entry, stream_of
 from streamlint.trace import (
     CURRENT_DEVICE,
+    THREAD_DEVICE,
     Alloc,
     Copy,
     Doubt,
@@ -129,7 +130,9 @@ def _of_streams(judged: Judged, problem: Problem, ops: list[Op]) -> Evidence:
     trace = judged.trace
     known = {stream: trace.streams[stream] for op in ops if (stream := stream_of(op)) is not None}
     streams = list(known.values())
-    if trace.assumed_device and any(stream.device != CURRENT_DEVICE for stream in streams):
+    if trace.assumed_device and any(
+        stream.device not in (CURRENT_DEVICE, THREAD_DEVICE) for stream in streams
+    ):
         first = problem.earlier
         waited = first is None or bool(judged.numbers(SyncDevice, first=first, before=problem.later))
         if waited or any(stream.span is None for stream in streams):

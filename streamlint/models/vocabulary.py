@@ -87,6 +87,7 @@ RUNS_BESIDE = (
     | _names(fx.CallsAll)
     | _names(fx.Communicates, only=lambda effect: effect.flag is None and effect.makes is None)  # type: ignore[union-attr]
 )
+MAKES_CURRENT = _names(fx.SelectsDevice, fx.EnterDevice)
 SELECTS_DEVICE = _names(fx.SelectsDevice, of=lambda: _methods(Role.DEVICE))
 
 

@@ -59,6 +59,7 @@ from streamlint.trace.regions import (
 from streamlint.trace.things import (
     CURRENT_DEVICE,
     MAIN_LANE,
+    THREAD_DEVICE,
     Access,
     AllocKind,
     Buffer,
@@ -98,6 +99,7 @@ __all__ = [
     "CURRENT_DEVICE",
     "MAIN_LANE",
     "NOTHING",
+    "THREAD_DEVICE",
     "UNBOUNDED",
     "WHOLE",
     "Access",

@@ -26,6 +26,8 @@ DeviceId: TypeAlias = str
 
 MAIN_LANE = LaneId(0)
 CURRENT_DEVICE: DeviceId = "cur"
+THREAD_DEVICE: DeviceId = "0"
+"""Device 0 where it is told from that: current in a new thread of a program that works on another one."""
 
 
 class StreamKind(Enum):

@@ -260,7 +260,7 @@ def _to_host(m: Machine, view: BufferV, span: Span, *, blocking: bool) -> Value:
 
 def _to_device(m: Machine, view: BufferV, device: DeviceV, span: Span, *, blocking: bool) -> Value:
     space = m.space(view)
-    there = m.device if device.id.startswith("?") else device.id
+    there = devices.place(m, device)
     if space is Space.DEVICE and m.buffers[view.id].device == there:
         return view
     stream = m.current_stream(flavors.library(m, view), there)

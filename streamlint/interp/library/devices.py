@@ -23,12 +23,13 @@ from streamlint.interp.state.values import (
     Value,
     symbol_of,
 )
-from streamlint.trace import CURRENT_DEVICE, DeviceId, Evidence, Space
+from streamlint.trace import CURRENT_DEVICE, THREAD_DEVICE, DeviceId, Evidence, Space
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
 
+_OF_THREAD = DeviceV(THREAD_DEVICE, "0")
 _CURRENT = ("?current", "?cuda")
 """What stands for the current device: ``None``, and ``"cuda"`` without a number."""
 
@@ -48,11 +49,21 @@ def as_device(m: Machine, value: Value) -> DeviceV:
         case ApiV():
             return _open(symbol_of(value))
         case SymV(symbol):
+            m.numbered |= _has_number(symbol)
             return _told(m, symbol)
         case BufferV():
             return of_memory(m, value)
         case _:
             return _open(symbol_of(value))
+
+
+def _has_number(symbol: Symbol) -> bool:
+    """``f"cuda:{rank}"``"""
+    match symbol:
+        case symbols.Formatted((str() as first, *_), (_, *_)):
+            return first.startswith("cuda:")
+        case _:
+            return False
 
 
 def _open(symbol: Symbol, by: Evidence = Evidence.ASSUMED) -> DeviceV:
@@ -97,6 +108,9 @@ def of_type(m: Machine, type: Value = NONE, index: Value = NONE, **_other: Value
     number = names.settle(m, index)
     if device.id.startswith("?") and isinstance(number, ConstV) and isinstance(number.value, int):
         return replace(numbered(number.value), by=device.by)
+    if device.id in _CURRENT and isinstance(number, SymV):
+        m.numbered = True
+        return _open(number.symbol, device.by)
     return device
 
 
@@ -152,15 +166,54 @@ def meant(m: Machine, value: Value) -> DeviceV:
         case _:
             found = as_device(m, value)
             if not found.id.startswith("?"):
-                return found
+                return _OF_THREAD if _is_of_thread(m, found) else found
             # What is not known is taken to be the current device.
             m.assumed_device |= found.id not in _CURRENT
-            return DeviceV(m.device, by=found.by, symbol=found.symbol)
+            return DeviceV(place(m, found), by=found.by, symbol=found.symbol)
+
+
+def place(m: Machine, device: DeviceV) -> DeviceId:
+    """Where memory lies that is put onto a device. One that is not known is the current one ...
+
+    ... but in a thread whose current device is 0 because nothing was selected there: what the program names
+    by a number that is not known is what it works on everywhere else.
+    """
+    if device.id in _CURRENT:
+        return m.device
+    if device.id.startswith("?"):
+        return CURRENT_DEVICE if m.device == THREAD_DEVICE else m.device
+    return m.device if _is_of_thread(m, device) else device.id
+
+
+def _is_of_thread(m: Machine, device: DeviceV) -> bool:
+    return m.device == THREAD_DEVICE and device.exact == _OF_THREAD.exact
+
+
+def of_new_thread(m: Machine) -> DeviceV:
+    """Device 0, whatever is current for who starts the thread.
+
+    It is another one than the program works on where that has selected one that a variable names, or has made
+    one of a number that is not known: ``torch.cuda.set_device(rank)``, ``torch.device("cuda", rank)``.
+    """
+    if m.device_symbol is None and not m.numbered:
+        return numbered(0)
+    if m.device == CURRENT_DEVICE and _PREMISE not in m.premises:
+        m.premises.append(_PREMISE)
+    return _OF_THREAD if m.device == CURRENT_DEVICE else numbered(0)
+
+
+_PREMISE = "the device that the program works on is not device 0"
 
 
 def select(m: Machine, device: DeviceV) -> None:
     """Makes a device current."""
     m.device, m.exact_device, m.device_symbol = device.id, device.exact, device.symbol
+
+
+def may_be_selected(m: Machine) -> None:
+    """Unseen code got a device, and may make it current: ``platform.set_device(self.device)`` in a thread."""
+    if m.device == THREAD_DEVICE:
+        select(m, DeviceV(CURRENT_DEVICE))
 
 
 def of_stream(m: Machine, stream: StreamV) -> DeviceId | None:

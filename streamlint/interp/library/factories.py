@@ -67,7 +67,7 @@ def make(
             space = Space.PAGEABLE
         else:
             space = Space.DEVICE
-            device = m.device if target.id.startswith("?") else target.id
+            device = devices.place(m, target)
     elif like is None:
         by_default = True
         by = Evidence.ASSUMED if _has_other_defaults(m) else by

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.project import Project
     from streamlint.interp.state.symbols import Symbol
+    from streamlint.interp.state.values import DeviceV
     from streamlint.source import Span
     from streamlint.trace import Site
 
@@ -81,6 +82,12 @@ def is_method(m: Machine, value: HeapV, name: str) -> bool:
     return cls is not None and name in python.THREAD_METHODS and is_thread_class(m.project, cls)
 
 
+def is_body(m: Machine, func: FuncV) -> bool:
+    """Whether it is what a thread of the class does: its ``run``."""
+    cls = m.heap[func.receiver.id].cls if isinstance(func.receiver, HeapV) else None
+    return cls is not None and func.name.rpartition(".")[2] == "run" and is_thread_class(m.project, cls)
+
+
 def is_thread_class(project: Project, cls: ir.ClassDecl, of: frozenset[str] = python.THREADS) -> bool:
     """Whether a class is derived from ``threading.Thread``: a thread calls its ``run``."""
     bases = ((one.module, *base.partition(".")) for one in project.ancestors(cls)[0] for base in one.bases)
@@ -108,7 +115,7 @@ def _executor(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value]
     """``ThreadPoolExecutor(max_workers=1)``"""
     made = m.result(path, span)
     workers = names.settle(m, kwargs.get("max_workers", args[0] if args else NONE))
-    m.pools[made.symbol] = Pool(one_by_one=workers == ConstV(1))
+    m.pools[made.symbol] = Pool(workers == ConstV(1), is_prepared="initializer" in kwargs)
     return made
 
 
@@ -129,7 +136,10 @@ def submit(
     made = m.new_object(Shape.INSTANCE, role=_THREAD)
     known = m.pools.get(pool) if pool is not None else None
     behind = known.lanes[-1] if known is not None and known.one_by_one and known.lanes else None
-    m.heap[made.id].attrs[_RESULT] = _run(m, made, args[0], args[1:], kwargs, span, behind=behind)
+    device = devices.current(m) if known is not None and known.is_prepared else None
+    m.heap[made.id].attrs[_RESULT] = _run(
+        m, made, args[0], args[1:], kwargs, span, behind=behind, device=device
+    )
     lane = _lane(m, made)
     if pool is not None and known is not None and lane is not None:
         m.pools[pool] = replace(m.pools[pool], lanes=(*m.pools[pool].lanes, lane))
@@ -277,6 +287,7 @@ def _run(
     wakes: int = 0,
     *,
     behind: LaneId | None = None,
+    device: DeviceV | None = None,
 ) -> Value:
     child = LaneId(m.lanes)
     m.lanes += 1
@@ -286,9 +297,9 @@ def _run(
     m.emit(start)
     # The thread holds its arguments until it has returned, whatever the caller drops meanwhile.
     lifetime.escapes(m, tensors.buffers_in(m, [*args, *kwargs.values()], unknown=False), span)
-    lane, device, thread_from = m.lane, devices.current(m), m.thread_from
+    lane, before_device, thread_from = m.lane, devices.current(m), m.thread_from
     m.lane, m.thread_from = child, len(m.frames)
-    devices.select(m, devices.numbered(0))
+    devices.select(m, devices.of_new_thread(m) if device is None else device)
     for earlier in (before, behind):
         if earlier is not None:
             m.emit(Join(m.site(span), child, child=earlier))
@@ -303,4 +314,4 @@ def _run(
         return NONE
     finally:
         m.lane, m.thread_from = lane, thread_from
-        devices.select(m, device)
+        devices.select(m, before_device)

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from streamlint.interp.facts import makers
-from streamlint.interp.library import escape, graphs, tensors
+from streamlint.interp.library import devices, escape, graphs, tensors
 from streamlint.interp.state import lifetime, names, spelling, symbols
 from streamlint.interp.state.values import (
     NONE,
@@ -15,13 +15,14 @@ from streamlint.interp.state.values import (
     BufferV,
     CallbackV,
     ConstV,
+    DeviceV,
     Flavor,
     GraphV,
     StreamV,
     TupleV,
     Value,
 )
-from streamlint.models import cuda_driver, cuda_runtime, host
+from streamlint.models import cuda_driver, cuda_runtime, host, vocabulary
 from streamlint.models import torch as torch_model
 from streamlint.models.schema import Lib
 from streamlint.trace import (
@@ -75,6 +76,8 @@ def opaque(
     unwrapped = _status_check(values)
     if unwrapped is not None:
         return unwrapped
+    if last in vocabulary.MAKES_CURRENT or any(isinstance(value, DeviceV) for value in values):
+        devices.may_be_selected(m)
     if last in host.FILLS:
         for view in tensors.buffers_in(m, values, unknown=False):
             tensors.write_on_host(m, view, span, last)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp.facts import call_keys, classes, given_classes, guesses, kinds
-from streamlint.interp.library import escape, hooks, tensors
+from streamlint.interp.library import devices, escape, hooks, tensors, threads
 from streamlint.interp.state import arguments, callers, names, stored, symbols
 from streamlint.interp.state.ends import PathEnds, Returned
 from streamlint.interp.state.scope import Scope, Target
@@ -42,6 +42,9 @@ def call_outside(m: Machine, func: FuncV, number: int) -> None:
         m.targets[number] = Target(func.function)
     skip = 1 if func.receiver is not None else 0
     args, kwargs = hooks.by_autograd(m, func) or outside_arguments(m, func, number, skip=skip)
+    device = devices.current(m)
+    if threads.is_body(m, func):
+        devices.select(m, devices.of_new_thread(m))
     try:
         m.last_return = None
         result = m.python.call(m, func, args, kwargs, func.function.span)
@@ -51,6 +54,9 @@ def call_outside(m: Machine, func: FuncV, number: int) -> None:
         _handed_out(m, result, func.function.span)
     except Returned:
         pass
+    finally:
+        if threads.is_body(m, func):
+            devices.select(m, device)
 
 
 def _consumed(m: Machine, value: Value) -> Value:

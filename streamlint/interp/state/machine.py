@@ -31,6 +31,7 @@ from streamlint.models.schema import Lib
 from streamlint.trace import (
     CURRENT_DEVICE,
     MAIN_LANE,
+    THREAD_DEVICE,
     WHOLE,
     Alloc,
     AllocKind,
@@ -219,7 +220,7 @@ class Machine(Path):
             return made
         if lib not in words.CHOSEN_BY_CALLERS or self.lane != MAIN_LANE:
             return self.default(self.default_stream, lib, where)
-        if where not in (CURRENT_DEVICE, "0") and not where.startswith("?"):
+        if where not in (CURRENT_DEVICE, THREAD_DEVICE) and not where.startswith("?"):
             return self.default(self.default_stream, lib, where)
         return self.default(StreamKind.CURRENT, lib, where)
 
@@ -239,7 +240,9 @@ class Machine(Path):
         kind: AllocKind = AllocKind.CACHED,
     ) -> BufferV:
         number = BufferId(len(self.buffers))
-        where = device if device is not None else self.device
+        # What a thread gets from outside is where the program works, and not on the thread's device 0.
+        outside = origin is Origin.ARGUMENT and self.device == THREAD_DEVICE
+        where = device if device is not None else CURRENT_DEVICE if outside else self.device
         self.buffers[number] = Buffer(number, name, space, origin, where, alloc_stream, span)
         if space is Space.PINNED and origin is not Origin.ARGUMENT and flavor is Flavor.TORCH:
             self.buffers[number] = in_pinned_pool(self.buffers[number])

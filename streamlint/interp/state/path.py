@@ -122,6 +122,10 @@ class Path:
     """Addresses that objects keep for their later work, by the object and by name."""
     addresses: dict[BufferId, tuple[Value, ...]] = field(default_factory=dict)
     """What host arrays were made of that hold addresses: ``np.array([int(pointer)], dtype=np.uint64)``."""
+    numbered: bool = False
+    """Whether the code has made a device of a number that is not known ..."""
+    premises: list[str] = field(default_factory=list)
+    """... and what is taken for granted of what is not known, beside the path's decisions."""
     assumed_device: bool = False
     """As in ``Trace``, and so is ..."""
     unseen: list[int] = field(default_factory=list)

@@ -46,6 +46,8 @@ class Pool:
     """``ThreadPoolExecutor(max_workers=1)`` does one thing after the other."""
 
     one_by_one: bool
+    is_prepared: bool = False
+    """Whether each thread calls a function first: ``initializer=torch.cuda.set_device``."""
     lanes: tuple[LaneId, ...] = ()
     """On which it does what it was given, in order."""
 

@@ -22,7 +22,7 @@ def trace_of(m: Machine) -> Trace:
         graphs=dict(m.graphs),
         monitors={monitor.id: monitor for monitor in m.monitors.values()},
         entry=m.entry,
-        path=m.oracle.path,
+        path=(*m.oracle.path, *m.premises),
         cut=(*m.cut, "lifetimes") if m.life.scans >= LIMITS.scans else tuple(m.cut),
         assumed_device=m.assumed_device,
         unseen=tuple(m.unseen),
