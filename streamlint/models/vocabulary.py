@@ -72,6 +72,7 @@ MAKES_GRAPH = _names(graphs.NewGraph, graphs.GraphsCallables)
 GIVES_STREAM = _names(fx.CurrentStream, fx.DefaultStream)
 ENTERS_STREAM = _names(fx.EnterStream)
 CAPTURES = _names(graphs.EnterCapture, graphs.CaptureStarts, graphs.CaptureEnds, graphs.LaunchesGraph)
+BEGINS_CAPTURE = _names(graphs.EnterCapture, graphs.CaptureStarts)
 RECORDS = _names(fx.Records)
 """An event is recorded on a stream, or a stream records one."""
 STREAM_WAITS = _names(*_ORDERING_EFFECTS)

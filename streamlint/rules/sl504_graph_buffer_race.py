@@ -35,6 +35,7 @@ from streamlint.trace import (
     Mode,
     Op,
     OpId,
+    Origin,
     Space,
     launches_graph,
 )
@@ -185,8 +186,42 @@ def _stale(judged: Judged, number: OpId, launch: OpId, op: Launch, access: Acces
         | op.doubts
         | access.doubts
         | lifetimes.owner_doubts(judged, free.buffer)
-        | _ended(judged, number, free, op),
+        | _ended(judged, number, free, op)
+        | _set_up_again(judged, number, free),
     )
+
+
+def _set_up_again(judged: Judged, number: OpId, free: Free) -> frozenset[Doubt]:
+    """A method that puts new memory in the place of what its own earlier call made: who would call it twice?
+
+    ``allocate(rows)``: hardly anybody, behind a capture. ``set_prompt(embeds)``: whoever has another prompt.
+    """
+    made = judged.numbers(Alloc, before=number)
+    earlier = next(
+        (op for op in map(judged.op, made) if isinstance(op, Alloc) and op.buffer == free.buffer), None
+    )
+    again = earlier is not None and 0 < earlier.at.call != free.at.call
+    same = earlier is not None and earlier.at.function == free.at.function
+    if not again or not same or _is_made_of_arguments(judged, free.buffer, number):
+        return frozenset()
+    return frozenset({Doubt.SOME_PATHS})
+
+
+def _is_made_of_arguments(judged: Judged, buffer: BufferId, before: OpId) -> bool:
+    """Whether what stands in memory was computed from what unseen code has passed."""
+    seen, left = {buffer}, [buffer]
+    while left:
+        one = left.pop()
+        known = judged.trace.buffers[one]
+        if known.origin is Origin.ARGUMENT or known.of_values:
+            return True
+        for number in judged.uses(one, before=before):
+            op = judged.op(number)
+            if isinstance(op, (Launch, Copy)) and any(a.buffer == one and a.mode.writes for a in op.accesses):
+                new = {a.buffer for a in op.accesses if a.mode.reads} - seen
+                seen |= new
+                left += sorted(new)
+    return False
 
 
 def _ended(judged: Judged, number: OpId, free: Free, launch: Launch) -> frozenset[Doubt]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.entries.pairs import state_of, through_functions
 from streamlint.interp.state.budgets import Most
+from streamlint.models import vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,6 +43,27 @@ def sequences(
             if own.isdisjoint(_given(methods, decl)) and not reached & wide & variables:
                 continue
             yield [*(methods.by_name[name] for name in before), decl, methods.by_name[last]]
+        if set(before) <= {last} and not vocabulary.BEGINS_CAPTURE.isdisjoint(histories.reach(last)):
+            yield from _of_lazy_capture(methods, last, histories)
+
+
+def _of_lazy_capture(methods: Methods, last: str, histories: Histories) -> Iterator[list[ir.FunctionDecl]]:
+    """``if self.graph is None: self.capture()`` in the method that launches: its first call captures.
+
+    What that needs is set before it, and may be set anew behind it: ``set_prompt(p)``, ``step(x)``,
+    ``set_prompt(q)``, ``step(x)``.
+    """
+    prepares = [methods.by_name[name] for name in histories.before(last) if name != last]
+    own = frozenset().union(
+        *(_given(methods, methods.by_name[name]) for name in ("__init__", last) if name in methods.by_name),
+        *(_given(methods, decl) for decl in prepares),
+    )
+    used = histories.reach(last)
+    for decl in methods.by_name.values():
+        if decl.name in {*methods.steps, last, "__init__"} or not methods.is_public(decl):
+            continue
+        if own & used & _given(methods, decl):
+            yield [*prepares, methods.by_name[last], decl, methods.by_name[last]]
 
 
 def _given(methods: Methods, decl: ir.FunctionDecl) -> set[str]:
