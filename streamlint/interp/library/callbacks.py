@@ -69,7 +69,16 @@ def run(call: Call, effect: fx.HostCallback) -> None:
     body = LaneId(m.lanes)
     m.lanes += 1
     name = "cudaStreamAddCallback" if effect.deprecated else call.name()
-    m.emit(Callback(m.site(call.span), m.lane, stream=stream.id, body=body, code=code, name=name))
+    queued = Callback(
+        m.site(call.span),
+        m.lane,
+        stream=stream.id,
+        body=body,
+        code=code,
+        name=name,
+        kept_for_one_run=effect.kept_for_one_run,
+    )
+    m.emit(queued)
     if isinstance(function, (FuncV, PartialV)) or (
         isinstance(function, HeapV) and m.heap[function.id].shape is Shape.INSTANCE
     ):
