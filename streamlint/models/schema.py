@@ -370,13 +370,12 @@ class KeepsAlive:
 
 @frozen()
 class HostCallback:
-    """``status``: the function takes stream, status and data."""
-
     stream: str
     function: str
     data: str | None = None
     deprecated: bool = False
     status: bool = False
+    """The function takes stream, status and data."""
     kept_for_one_run: bool = False
 
 
