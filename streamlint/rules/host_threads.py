@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.trace import (
+    MAIN_LANE,
     Barrier,
     HostSignal,
     HostWait,
@@ -64,6 +65,8 @@ def has_twins(judged: Judged, lane: LaneId) -> bool:
 
     Of those that wait for one queue a path shows only one doing something.
     """
+    if lane == MAIN_LANE:
+        return judged.trace.run_by_several
     starts = judged.index.starts
     first = _first_start(judged, lane)
     if first is None:

@@ -36,7 +36,7 @@ _CALLS = (SyncDevice, SyncStream, SyncEvent, CudaCall, Alloc, Copy)
 
 def check(judged: Judged) -> Iterator[Problem]:
     starts = _threads(judged)
-    if not starts:
+    if not starts and not judged.trace.run_by_several:
         return
     for capture in captures(judged):
         met = next(_met(judged, capture, starts), None)
@@ -64,7 +64,8 @@ def _met(judged: Judged, capture: Capture, starts: dict[LaneId, OpId]) -> Iterat
     for number in sorted(numbers, key=lambda one: (not isinstance(judged.op(one), SyncDevice), one)):
         op = judged.op(number)
         if op.lane == lane:
-            apart = twins and not capture.begin < number < capture.end
+            same_call = op.at.call == judged.op(capture.begin).at.call
+            apart = twins and same_call and not capture.begin < number < capture.end
         else:
             runs = op.lane == MAIN_LANE or op.lane in starts
             apart = runs and _may_meet(judged, capture, number)
@@ -106,7 +107,9 @@ def _problem(judged: Judged, capture: Capture, met: OpId, starts: dict[LaneId, O
     thread = op.lane if op.lane in starts else begin.lane
     # Which thread runs when is not known.
     doubts = begin.doubts | op.doubts | {Doubt.PATH}
-    if begin.at.call != op.at.call or judged.op(starts[thread]).at.call != begin.at.call:
+    start = judged.op(starts[thread]) if thread in starts else None
+    calls = {begin.at.call, op.at.call} | ({start.at.call} if start is not None else set())
+    if len(calls) > 1:
         # Whoever calls start() and capture() may wait in between.
         doubts |= {Doubt.CALLS, Doubt.SOME_PATHS}
     if capture.mode is not CaptureMode.GLOBAL and judged.trace.assumed_device:
@@ -120,7 +123,7 @@ def _problem(judged: Judged, capture: Capture, met: OpId, starts: dict[LaneId, O
         help=by_mode + apart,
         notes=(
             Note(op.at.span, f"{_called(op)} is called here, by another thread"),
-            Note(judged.op(starts[thread]).at.span, "the thread is started here"),
+            *((Note(start.at.span, "the thread is started here"),) if start is not None else ()),
         ),
         doubts=doubts,
     )

@@ -397,6 +397,8 @@ class Trace:
     """Budgets that ran out while the trace was made; empty if it is complete."""
     assumed_device: bool = False
     """Whether something that names a device without telling which was taken to name the current one."""
+    run_by_several: bool = False
+    """Whether several threads run this entry, each with an object of its own: ``Worker.run``."""
     unseen: tuple[int, ...] = ()
     """In front of which ops calls of unseen code stand, made for what they do: ``backend.finish()``."""
     spelled: Spellings = field(default_factory=Spellings)

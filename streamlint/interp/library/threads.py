@@ -82,10 +82,11 @@ def is_method(m: Machine, value: HeapV, name: str) -> bool:
     return cls is not None and name in python.THREAD_METHODS and is_thread_class(m.project, cls)
 
 
-def is_body(m: Machine, func: FuncV) -> bool:
-    """Whether it is what a thread of the class does: its ``run``."""
+def class_of_body(m: Machine, func: FuncV) -> ir.ClassDecl | None:
+    """The class of which it is what a thread does: its ``run``."""
     cls = m.heap[func.receiver.id].cls if isinstance(func.receiver, HeapV) else None
-    return cls is not None and func.name.rpartition(".")[2] == "run" and is_thread_class(m.project, cls)
+    is_run = cls is not None and func.name.rpartition(".")[2] == "run"
+    return cls if cls is not None and is_run and is_thread_class(m.project, cls) else None
 
 
 def is_thread_class(project: Project, cls: ir.ClassDecl, of: frozenset[str] = python.THREADS) -> bool:
@@ -100,9 +101,13 @@ def is_thread_class(project: Project, cls: ir.ClassDecl, of: frozenset[str] = py
     return False
 
 
+def shares_process(m: Machine, cls: ir.ClassDecl) -> bool:
+    return not is_thread_class(m.project, cls, python.PROCESSES)
+
+
 def _is_process(m: Machine, thread: HeapV) -> bool:
     cls = m.heap[thread.id].cls
-    return cls is not None and is_thread_class(m.project, cls, python.PROCESSES)
+    return cls is not None and not shares_process(m, cls)
 
 
 def runs_code(value: Value) -> bool:

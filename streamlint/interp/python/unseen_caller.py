@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp.facts import call_keys, classes, given_classes, guesses, kinds
+from streamlint.interp.facts import call_keys, classes, given_classes, guesses, kinds, several
 from streamlint.interp.library import devices, escape, hooks, tensors, threads
 from streamlint.interp.state import arguments, callers, names, stored, symbols
 from streamlint.interp.state.ends import PathEnds, Returned
@@ -42,9 +42,10 @@ def call_outside(m: Machine, func: FuncV, number: int) -> None:
         m.targets[number] = Target(func.function)
     skip = 1 if func.receiver is not None else 0
     args, kwargs = hooks.by_autograd(m, func) or outside_arguments(m, func, number, skip=skip)
-    device = devices.current(m)
-    if threads.is_body(m, func):
+    device, thread = devices.current(m), threads.class_of_body(m, func)
+    if thread is not None:
         devices.select(m, devices.of_new_thread(m))
+        m.run_by_several |= threads.shares_process(m, thread) and several.are_made(m.project, thread)
     try:
         m.last_return = None
         result = m.python.call(m, func, args, kwargs, func.function.span)
@@ -55,7 +56,7 @@ def call_outside(m: Machine, func: FuncV, number: int) -> None:
     except Returned:
         pass
     finally:
-        if threads.is_body(m, func):
+        if thread is not None:
             devices.select(m, device)
 
 

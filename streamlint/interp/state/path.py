@@ -126,6 +126,7 @@ class Path:
     """Whether the code has made a device of a number that is not known ..."""
     premises: list[str] = field(default_factory=list)
     """... and what is taken for granted of what is not known, beside the path's decisions."""
+    run_by_several: bool = False
     assumed_device: bool = False
     """As in ``Trace``, and so is ..."""
     unseen: list[int] = field(default_factory=list)

@@ -25,6 +25,7 @@ def trace_of(m: Machine) -> Trace:
         path=(*m.oracle.path, *m.premises),
         cut=(*m.cut, "lifetimes") if m.life.scans >= LIMITS.scans else tuple(m.cut),
         assumed_device=m.assumed_device,
+        run_by_several=m.run_by_several,
         unseen=tuple(m.unseen),
         spelled=spelling.of(m),
     )
