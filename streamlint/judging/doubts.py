@@ -58,7 +58,7 @@ def settle(problem: Problem, judged: Judged, run: Run, paths: Sequence[Judged]) 
     earlier, later = judged.op(problem.earlier), judged.op(problem.later)
     doubts -= answered(judged, problem, run.entry)
     doubts |= guessed(judged, problem)
-    doubts |= _of_outside_calls(judged, problem.earlier, problem.later, run)
+    doubts |= _of_outside_calls(judged, problem, problem.earlier, run)
     if isinstance(later, Free) and Doubt.CALLS in doubts and _may_end_aside(judged, later, run):
         doubts.add(Doubt.SOME_PATHS)
     if Doubt.SAME_STREAM in doubts and _are_two_streams(judged, earlier, later):
@@ -221,9 +221,10 @@ def _may_end_aside(judged: Judged, drop: Free, run: Run) -> bool:
     return run.entry.is_step or run.entry.has_callers or bool(run.entry.orders_elsewhere)
 
 
-def _of_outside_calls(judged: Judged, first: OpId, second: OpId, run: Run) -> set[Doubt]:
+def _of_outside_calls(judged: Judged, problem: Problem, first: OpId, run: Run) -> set[Doubt]:
     """What a pair assumes about the calls that unseen code makes."""
-    earlier, later = judged.op(first), judged.op(second)
+    earlier, later = judged.op(first), judged.op(problem.later)
+    let_go = _lets_go_itself(judged, problem, first)
     doubts = {Doubt.CALLS} if run.entry.after_others else set()
     if not is_entry(earlier) and earlier.at.call != later.at.call:
         doubts.add(Doubt.CALLS)
@@ -231,13 +232,16 @@ def _of_outside_calls(judged: Judged, first: OpId, second: OpId, run: Run) -> se
             # with torch.cuda.stream(self.side): self.forward(x): a step meets what the constructor has left
             # on the side stream where its caller has it run.
             doubts.add(Doubt.SOME_PATHS)
-        many = len(set(run.entry.outside_calls)) > 1
+        many = len(set(run.entry.outside_calls)) > 1 and not _is_again(earlier, later, run)
         if (many and _caller_may_order(judged, earlier, later, run)) or _is_of_caller(judged, earlier, later):
             doubts.add(Doubt.SOME_PATHS)
-        if many and not _waits_itself(judged, later) and _is_handed(_recorded_behind(judged, first)):
+        asks_caller = not let_go and not _waits_itself(judged, later)
+        handed = asks_caller and _is_handed(_recorded_behind(judged, first))
+        if many and handed:
             # ticket = copier.submit(rows), then copier.use(ticket): who has the ticket has its event.
             doubts.add(Doubt.SOME_PATHS)
-        if not many and (run.entry.one_of_several or _is_finished_elsewhere(judged, first, later, run)):
+        finished = handed or _is_finished_elsewhere(judged, first, later, run)
+        if not many and (run.entry.one_of_several or finished):
             doubts.add(Doubt.SOME_PATHS)
         if run.entry.step_of_ordering and later.at.call == len(run.entry.outside_calls) and many:
             # next() waits for self.copies and then calls preload(): who calls that by itself, behind next(),
@@ -261,17 +265,43 @@ def _of_outside_calls(judged: Judged, first: OpId, second: OpId, run: Run) -> se
     return doubts
 
 
+def _lets_go_itself(judged: Judged, problem: Problem, use: OpId) -> bool:
+    """Whether a call drops what it has allocated, and what a copy to the host that it hands out still reads.
+
+    ``probs = x * 2``, ``host = probs.to("cpu", non_blocking=True)`` aside, ``return Pending(host, event)``:
+    the host goes on before it waits, or it would have let the copy block. Who gets nothing but an event
+    may let the stream wait for it at once.
+    """
+    copy = judged.op(use)
+    if not isinstance(judged.op(problem.later), Alloc) or problem.buffer is None:
+        return False
+    if not isinstance(copy, Copy) or not judged.trace.buffers[copy.dst.buffer].space.on_host:
+        return False
+    memory = judged.trace.buffers[problem.buffer]
+    if memory.origin is Origin.ARGUMENT or lifetimes.owner_doubts(judged, memory.id):
+        return False
+    drops = map(judged.op, judged.numbers(Free, first=use + 1, before=problem.later))
+    return any(
+        isinstance(op, Free) and op.buffer == problem.buffer and op.at.call == judged.op(use).at.call
+        for op in drops
+    )
+
+
+def _is_again(earlier: Op, later: Op, run: Run) -> bool:
+    """Whether the two belong to calls of one method in a row: ``frames.start()``, and ``put()`` twice."""
+    calls = run.entry.outside_calls
+    first, second = earlier.at.call, later.at.call
+    return 0 < first == second - 1 < len(calls) and calls[first - 1] == calls[second - 1]
+
+
 def _is_finished_elsewhere(judged: Judged, first: OpId, later: Op, run: Run) -> bool:
     """Whether the earlier call records an event that another method of the class lets the host wait for.
 
-    ``start()`` twice in a row: who calls it may well call ``finish()`` in between. So may who gets the event,
-    ``done = upload(rows)``.
+    ``start()`` twice in a row: who calls it may well call ``finish()`` in between.
     """
     if _waits_itself(judged, later):
         return False
     recorded = _recorded_behind(judged, first)
-    if _is_handed(recorded):
-        return True
     fields = (readable(event.name, "").partition("[")[0].rpartition(".")[2] for event in recorded)
     return any(name in run.entry.finished_elsewhere for name in fields)
 

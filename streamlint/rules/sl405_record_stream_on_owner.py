@@ -54,7 +54,7 @@ def check(judged: Judged) -> Iterator[Problem]:
             notes=() if made is None else (Note(judged.op(made).at.span, f"allocated on {owner} here"),),
             doubts=op.doubts
             | lifetimes.owner_doubts(judged, op.buffer)
-            | (frozenset() if used else {Doubt.RESULT}),
+            | (frozenset() if used or _is_for_others(judged, OpId(number), op, made) else {Doubt.RESULT}),
         )
 
 
@@ -79,6 +79,18 @@ def _kept_for_others(judged: Judged) -> set[BufferId]:
 def _is_used_aside(judged: Judged, kept: KeepAlive) -> bool:
     """Whether another stream is seen to use the memory. If none is, unseen code may: why else record it?"""
     return any(stream_of(judged.op(number)) != kept.stream for number in judged.uses(kept.buffer))
+
+
+def _is_for_others(judged: Judged, number: OpId, kept: KeepAlive, made: OpId | None) -> bool:
+    """Whether a function records what it has just made, and does nothing with it on that stream afterwards.
+
+    ``with torch.cuda.stream(side): p.data = host.to(device); p.data.record_stream(current_stream())``.
+    """
+    if made is None:
+        return False
+    first = judged.op(made)
+    here = (first.at.function, first.at.call) == (kept.at.function, kept.at.call)
+    return here and not judged.uses(kept.buffer, first=OpId(number + 1))
 
 
 def _may_differ(judged: Judged, kept: KeepAlive, made: Op) -> bool:
@@ -133,7 +145,9 @@ with torch.cuda.stream(copy_stream):
 ```
 
 ## Limits
-A tensor whose allocation was not seen is not judged. A helper that records every tensor on every
+Where no other stream is seen to use the tensor, the finding is only `possible`, unless a function records
+what it has just made and does nothing more with it on that stream: then others use it. A tensor whose
+allocation was not seen is not judged. A helper that records every tensor on every
 stream is right, and silent.
 
 ## Source

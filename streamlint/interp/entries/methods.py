@@ -52,7 +52,7 @@ THEN = ", then "
 QUEUED_CALLS = 3
 MOST_PREPARING = Most(40, "prepared calls")
 """Public methods of a class that are called after others; of larger ones nobody calls a few only."""
-MOST_MET_AGAIN = Most(6, "calls that come back to a copy under way")
+MOST_MET_AGAIN = Most(6, "calls that come back to what a call has left under way")
 """Such sequences of a class."""
 MOST_WALKED = Most(6, "calls for one key after the other")
 """Such sequences of a class."""
@@ -333,18 +333,29 @@ def dropping(project: Project, module: ir.Module, construction: Construction, to
 
 
 def met_again(project: Project, module: ir.Module, construction: Construction, told: Told) -> Iterator[Entry]:
-    """The first of several calls once more, where the last one has left a copy under way on what it touches.
+    """One of several calls once more: what it may meet, the last of them has left under way.
 
-    ``buffer.fill(a)``, then ``buffer.device``, which uploads what has changed, then ``buffer.fill(b)``.
+    The first one, where that is a copy on memory that it touches: ``buffer.fill(a)``, then ``buffer.device``,
+    which uploads what has changed, then ``buffer.fill(b)``. The last one, where it does nothing by itself:
+    ``frames.start()``, then ``frames.put(a)``, then ``frames.put(b)``.
     """
     cls = construction.cls
-    meeting = [calls for label, calls in told.meeting if label.startswith(f"{cls.qualname}.")]
-    methods = methods_of(project, cls) if meeting else None
-    for number, calls in enumerate(meeting, 1):
+    own = f"{cls.qualname}."
+    meeting = [(calls, calls[0]) for label, calls in told.meeting if label.startswith(own)]
+    following = [
+        (calls, calls[-1])
+        for label, calls in told.following
+        if label.startswith(own) and f"{own}{calls[-1]}" in told.quiet and calls.count(calls[-1]) == 1
+    ]
+    methods = methods_of(project, cls) if meeting or following else None
+    for number, (calls, again) in enumerate((*meeting, *following), 1):
         if methods is None or not project.budgets.allows_entries(MOST_MET_AGAIN, number, cls.qualname):
             return
-        order = [methods.by_name[name] for name in (*calls, calls[0])]
+        order = [methods.by_name[name] for name in (*calls, again)]
         entry = _sequence(project, module, construction, order, methods, repeat=False)
+        # What the last call does by itself, no other entry explores.
+        label, paths = f"{_label(cls, order[:-1])}{THEN}{again}", PATHS if again == calls[-1] else entry.paths
+        entry = replace(entry, label=label, paths=paths)
         if not told.was_run(entry.label):
             shown = told.shows_order(cls, calls)
             yield replace(entry, needs_earlier=True, order_in_sight=shown)

@@ -58,6 +58,8 @@ class Told:
     meeting: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
     """Entries whose last call leaves a copy under way on host memory that the first call touched, with the
     methods called."""
+    following: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
+    """Entries of several methods whose last call did something that can be unordered, with the methods."""
     launching: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
     """Entries whose last call launches a graph that was captured before it, with the methods called."""
 
@@ -84,6 +86,8 @@ class Told:
             self.unprepared.add(run.entry.label)
         if len(set(run.entry.outside_calls)) > 1 and any(map(_meets_the_first, run.traces)):
             self.meeting.append((run.entry.label, run.entry.outside_calls))
+        if len(set(run.entry.outside_calls)) > 1 and any(map(_last_is_busy, run.traces)):
+            self.following.append((run.entry.label, run.entry.outside_calls))
         if is_plain(run):
             self.plain.add(run.entry.label)
 
@@ -166,6 +170,11 @@ def _meets_the_first(trace: Trace) -> bool:
         if isinstance(op, Copy) and op.host is HostEffect.ASYNC and op.at.call == last
         for access in op.accesses
     )
+
+
+def _last_is_busy(trace: Trace) -> bool:
+    last = max((op.at.call for op in trace.ops), default=0)
+    return is_busy([op for op in trace.ops if op.at.call == last])
 
 
 def _launches(trace: Trace) -> bool:

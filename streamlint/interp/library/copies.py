@@ -273,8 +273,21 @@ def _to_device(m: Machine, view: BufferV, device: DeviceV, span: Span, *, blocki
     m.buffers[made.id] = replace(m.buffers[made.id], kind=m.buffers[view.id].kind, residence=residence)
     if space is Space.UNKNOWN:
         tensors.may_be(m, made, view, elsewhere=device.symbol is not None)
-    copy(m, made, view, span, blocking=blocking, name="to device", only_if_elsewhere=True)
+    doubts = frozenset({Doubt.DEVICE}) if _is_of_another(m, stream.id, device) else frozenset[Doubt]()
+    copy(m, made, view, span, blocking=blocking, name="to device", only_if_elsewhere=True, doubts=doubts)
     return made
+
+
+def _is_of_another(m: Machine, stream: StreamId, device: DeviceV) -> bool:
+    """Whether a stream was made for a device that is named apart from another: ``Link(src, dst)``.
+
+    With ``Stream(src)`` current, ``x.to(dst)`` is a copy between devices, and ``dst`` waits for it by itself.
+    """
+    match m.made_for.get(stream), device.symbol:
+        case symbols.Param(call, name), symbols.Param(other_call, other):
+            return call == other_call and name != other
+        case _:
+            return False
 
 
 def copy(
@@ -286,6 +299,7 @@ def copy(
     blocking: bool = True,
     name: str = "copy",
     only_if_elsewhere: bool = False,
+    doubts: frozenset[Doubt] = frozenset(),
 ) -> None:
     """PyTorch's copy on the current stream of the device involved. One of memory onto itself does nothing."""
     if (dst.id, dst.region) == (src.id, src.region):
@@ -307,7 +321,7 @@ def copy(
         accesses = (read, write)
         # From the host the call would return when the copy is done.
         told = m.buffers[src.id].residence is Evidence.SHOWN or not blocking
-        doubts = frozenset[Doubt]() if told else frozenset({Doubt.INFERRED})
+        doubts = doubts if told else doubts | {Doubt.INFERRED}
         m.emit(
             Launch(
                 m.site(span),
@@ -326,6 +340,7 @@ def copy(
         Copy(
             m.site(span),
             m.lane,
+            doubts,
             stream=stream.id,
             src=read,
             dst=write,

@@ -26,7 +26,10 @@ def stream(call: Call, effect: fx.NewStream) -> StreamV:
         return StreamV(call.stream(effect.wraps).id, call.lib)
     device = call.device("self" if isinstance(call.bound.get("self"), DeviceV) else "device")
     made_on = device.exact if call.lib not in CONTEXTS else None
-    return call.m.new_stream(_kind(call, effect), "", call.span, call.lib, device.id, made_on)
+    made = call.m.new_stream(_kind(call, effect), "", call.span, call.lib, device.id, made_on)
+    if device.symbol is not None:
+        call.m.made_for[made.id] = device.symbol
+    return made
 
 
 def _kind(call: Call, effect: fx.NewStream) -> StreamKind:

@@ -22,7 +22,7 @@ from streamlint.interp.library import (
     stream_values,
     tensors,
 )
-from streamlint.interp.python import alike, keys
+from streamlint.interp.python import alike, keys, stocks
 from streamlint.interp.state import counted, elements, names, rings, symbols
 from streamlint.interp.state.numbers import behind, linear
 from streamlint.interp.state.values import (
@@ -288,7 +288,7 @@ def _before(m: Machine, value: BufferV) -> Symbol:
 def _heap_index(m: Machine, value: HeapV, at: Value, span: Span) -> Value:
     held = m.heap[value.id]
     if held.shape is Shape.DICT:
-        key = symbol_of(where(m, held, at))
+        key = stocks.standing(m, held, value, symbol_of(where(m, held, at)))
         return held.entries.get(key) or extra(m, held, value, key)
     if held.shape is Shape.INSTANCE:
         fields = elements.fields(held)

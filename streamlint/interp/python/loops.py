@@ -331,7 +331,8 @@ def _while(m: Machine, s: ir.While, fed: _Fed) -> bool:
             if next(turns, None) is None:
                 break
             goes_on = _known_in(m, s.test) or (done == 0 and not _polls(s.test))
-            if not conditions.holds(m, s.test, want=True if goes_on else None):
+            # while not all(r.done for r in requests): what is entered once is entered again.
+            if not conditions.holds(m, s.test, want=True if goes_on else None, first=True if done else None):
                 return True
         elif not loop_steps.may_go_on(m, done, SURE_TURNS):
             passes.cut(s)

@@ -112,6 +112,10 @@ def _consumer(m: Machine, view: BufferV, current: StreamId) -> StreamId:
 
     ``self.stages[k].wait_event(copied)``, and ``return moved``: the stream of stage ``k`` works with it.
     """
+    there = m.buffers[view.id].device
+    if there != m.device:
+        # moved = x.to("cuda:1"): operators work on the current stream of the device of their tensors.
+        return m.current_stream(Lib.TORCH, there).id
     if not _made_aside(m, [view]) or giving_up.waited_for(m, view.id, current) is not None:
         return current
     owner = m.buffers[view.id].alloc_stream
