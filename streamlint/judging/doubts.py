@@ -31,6 +31,7 @@ from streamlint.trace import (
     Purpose,
     Record,
     Role,
+    Stream,
     StreamKind,
     SyncEvent,
     SyncStream,
@@ -233,7 +234,9 @@ def _of_outside_calls(judged: Judged, problem: Problem, first: OpId, run: Run) -
             # on the side stream where its caller has it run.
             doubts.add(Doubt.SOME_PATHS)
         many = len(set(run.entry.outside_calls)) > 1 and not _is_again(earlier, later, run)
-        if (many and _caller_may_order(judged, earlier, later, run)) or _is_of_caller(judged, earlier, later):
+        if (many and _caller_may_order(judged, earlier, later, run)) or _is_of_caller(
+            judged, earlier, later, run
+        ):
             doubts.add(Doubt.SOME_PATHS)
         asks_caller = not let_go and not _waits_itself(judged, later)
         handed = asks_caller and _is_handed(_recorded_behind(judged, first))
@@ -321,10 +324,23 @@ def _recorded_behind(judged: Judged, first: OpId) -> list[Event]:
     ]
 
 
-def _is_of_caller(judged: Judged, earlier: Op, later: Op) -> bool:
+def _is_of_caller(judged: Judged, earlier: Op, later: Op, run: Run) -> bool:
     """Whether one op is on a stream of an object that the caller passes, and may order between two calls."""
-    streams = (stream_of(earlier), stream_of(later))
-    return any(number is not None and is_of_caller(judged.trace.streams[number]) for number in streams)
+    numbers = {number for number in (stream_of(earlier), stream_of(later)) if number is not None}
+    streams = [judged.trace.streams[number] for number in numbers]
+    return any(is_of_caller(stream) and not _is_in_own_record(stream, run) for stream in streams)
+
+
+def _is_in_own_record(stream: Stream, run: Run) -> bool:
+    """Whether an object keeps a record with the stream, and nobody else waits for a field of that name.
+
+    ``class Comm: def __init__(self): self.side = torch.cuda.Stream()``, and ``Reducer(comm)``: a class
+    without methods orders nothing, and other code of the module would have to say ``comm.side``.
+    """
+    passed = stream.passed
+    if passed is None or not (passed.in_record and passed.at_construction):
+        return False
+    return passed.part.rpartition(".")[2] not in run.entry.joined_elsewhere
 
 
 def _is_prepared(later: Op, run: Run) -> bool:

@@ -126,6 +126,8 @@ class Passed:
     """``.lane`` of ``mixer.lane``, ``[0]`` of ``lanes[0]``; nothing for the argument itself."""
     rest: bool = False
     """Whether it is among those that ``*name`` takes."""
+    in_record: bool = False
+    """Whether it is a field of an object whose class has no methods: who else has that names the field."""
 
     @property
     def is_argument(self) -> bool:

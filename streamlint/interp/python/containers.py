@@ -335,7 +335,7 @@ def where(m: Machine, held: HeapObject, at: Value) -> Value:
     """Where an index or a key leads, for who reads and for who writes: ``works[k % lanes]`` of a ring."""
     if held.shape is Shape.LIST and not held.open:
         return rings.among(m, at, len(held.items))
-    at = rings.slot(m, at)
+    at = keys.hashed(m, rings.slot(m, at))
     return counted.before_end(m, at) if held.shape is Shape.LIST else at
 
 

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 _FIRST_NUMBER = 1000
 """Arguments of the constructors of such objects are numbered apart from those of outside calls."""
 
+_MAKERS = ("__init__", "__post_init__", "__new__")
+"""Methods of a class that only holds its fields."""
+
 
 def settled(m: Machine, value: Value, *used: str) -> Value:
     """An unknown argument as the object that it is, if the tree shows its class.
@@ -146,7 +149,8 @@ def _made(m: Machine, cls: ir.ClassDecl, symbol: Symbol) -> HeapV:
 
 def _was_used(m: Machine, made: HeapV, cls: ir.ClassDecl, symbol: Symbol) -> None:
     """Other methods may have been called before; its streams and events are known to who passes it."""
-    order, _ = m.project.ancestors(cls)
+    order, whole = m.project.ancestors(cls)
+    is_record = all(decl.name in _MAKERS for one in order for decl in one.methods.values())
     names = {
         name
         for one in order
@@ -157,4 +161,4 @@ def _was_used(m: Machine, made: HeapV, cls: ir.ClassDecl, symbol: Symbol) -> Non
     unseen_caller.after_other_calls(m, made, frozenset(names), symbol)
     for name, value in m.heap[made.id].attrs.items():
         if isinstance(value, (StreamV, EventV)):
-            naming.keep(m, value, symbols.Attr(symbol, name))
+            naming.keep(m, value, symbols.Attr(symbol, name), in_record=is_record and whole)

@@ -5,12 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.interp.state import symbols
+from streamlint.interp.state.values import HeapV, SymV, TupleV
 from streamlint.trace import StreamId
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
     from streamlint.interp.state.values import HeapObject, Value
+
+
+def hashed(m: Machine, key: Value) -> Value:
+    """A key as it is compared: each ``tuple(x.shape)`` of one ``x`` is the same."""
+    match key:
+        case TupleV(items):
+            return TupleV(tuple(hashed(m, item) for item in items))
+        case HeapV(number) if (held := m.heap[number]).kind == "tuple" and held.symbol is not None:
+            return SymV(symbols.call("tuple", held.symbol))
+        case _:
+            return key
 
 
 def standing(m: Machine, held: HeapObject, sought: Symbol) -> Symbol:

@@ -105,11 +105,12 @@ def called(m: Machine, symbol: Symbol) -> str:
             return symbols.text_of(symbol)
 
 
-def keep(m: Machine, value: StreamV | EventV, symbol: Symbol) -> None:
+def keep(m: Machine, value: StreamV | EventV, symbol: Symbol, *, in_record: bool = False) -> None:
     """Names what a caller passes after the argument, as long as the path lasts."""
-    name = symbols.text_of(symbol)
+    name, passed = symbols.text_of(symbol), arguments.passed(symbol)
     if isinstance(value, StreamV):
-        m.streams[value.id] = replace(m.streams[value.id], name=name, passed=arguments.passed(symbol))
+        passed = replace(passed, in_record=in_record) if passed is not None else None
+        m.streams[value.id] = replace(m.streams[value.id], name=name, passed=passed)
         m.named["stream", value.id] = 0
     else:
         m.events[value.id] = replace(m.events[value.id], name=name)
