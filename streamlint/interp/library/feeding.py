@@ -16,6 +16,7 @@ from streamlint.interp.library import devices, monitors
 from streamlint.interp.state import lifetime
 from streamlint.interp.state.budgets import Most
 from streamlint.interp.state.ends import Blocked, PathEnds, Returned
+from streamlint.interp.state.frames import Consumer
 from streamlint.interp.state.put_off import Feeder
 from streamlint.interp.state.values import ConstV, Shape
 from streamlint.trace import MAIN_LANE, MonitorKind
@@ -56,7 +57,9 @@ def note(m: Machine, loop: ir.For | ir.While, source: Value, turn: int) -> None:
     """A loop of unknown length has made its passes: those that follow come when others take."""
     frames = m.frames[m.thread_from :]
     knows = all(isinstance(m.heap[number].attrs.get(SIZE), ConstV) for number in m.fed)
-    if m.lane == MAIN_LANE or not m.fed or not knows or any(frame.on_yield for frame in frames):
+    # for batch in self.batches(): for part in batch: queue.put(part): the function stands there twice.
+    once = len({id(frame) for frame in frames}) == len(frames)
+    if m.lane == MAIN_LANE or not m.fed or not knows or not once or any(map(_is_stepped, frames)):
         return
     streams = tuple((key, stream) for key, stream in m.current.items() if key[2] == m.lane)
     m.feeders[m.lane] = Feeder(
@@ -72,10 +75,21 @@ def note(m: Machine, loop: ir.For | ir.While, source: Value, turn: int) -> None:
     )
 
 
+def _is_stepped(frame: Frame) -> bool:
+    """Whether it is that of a generator which no loop walks: ``next(batches)``."""
+    return frame.on_yield is not None and not isinstance(frame.on_yield, Consumer)
+
+
 def _copied(frames: Iterable[Frame]) -> tuple[Frame, ...]:
-    return tuple(
-        replace(frame, env=replace(frame.env, names=dict(frame.env.names)), on_yield=None) for frame in frames
-    )
+    """Functions as they are now; a generator's values go to the copy of the one that walks it."""
+    copies: dict[int, Frame] = {}
+    for frame in frames:
+        walked = frame.on_yield
+        if isinstance(walked, Consumer):
+            walked = Consumer(copies.get(id(walked.frame), walked.frame), walked.consume)
+        env = replace(frame.env, names=dict(frame.env.names))
+        copies[id(frame)] = replace(frame, env=env, on_yield=walked)
+    return tuple(copies.values())
 
 
 def _is_full(held: HeapObject) -> bool:

@@ -9,6 +9,7 @@ from streamlint.interp.library import escape, feeding
 from streamlint.interp.python import alike, binding, conditions, containers, expr, objects, stmt, walks
 from streamlint.interp.state import arrangement, counted, elements, lifetime, loop_steps, symbols
 from streamlint.interp.state.ends import Blocked, Jumped, PathEnds, Returned
+from streamlint.interp.state.frames import Consumer
 from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.values import NONE, ConstV, EventV, GeneratorV, HeapV, StreamV, Value
 from streamlint.models import vocabulary
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from streamlint.interp.state.arrangement import Arrangement
+    from streamlint.interp.state.frames import Frame
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
     from streamlint.trace import EventId, StreamId
@@ -94,6 +96,9 @@ def make_pass(m: Machine, s: ir.For | ir.While, source: Value, turn: int) -> boo
         elif not conditions.holds(m, s.test, want=True):
             return False
         return _pass(m, s.body)
+    except _LoopLeft:
+        # It is the loop of a generator, and who walks that has left.
+        return False
     finally:
         m.loops -= 1
         del m.walked[depth:]
@@ -202,10 +207,10 @@ def _pass(m: Machine, body: Sequence[ir.Stmt]) -> bool:
 
 def _for_generator(m: Machine, s: ir.For, source: GeneratorV) -> None:
     """The generator's body runs, and the loop body runs at each of its yields."""
-    frame, depth = m.frame, len(m.calls)
+    depth = len(m.calls)
     returned: list[Returned] = []
 
-    def at_yield(value: Value) -> Value:
+    def at_yield(frame: Frame, value: Value) -> Value:
         with m.back_in(frame, depth):
             try:
                 binding.walk(m, s.target, value)
@@ -218,7 +223,7 @@ def _for_generator(m: Machine, s: ir.For, source: GeneratorV) -> None:
         return NONE
 
     try:
-        m.python.run_generator(m, source, at_yield, s.iter.span)
+        m.python.run_generator(m, source, Consumer(m.frame, at_yield), s.iter.span)
     except _LoopLeft:
         if returned:
             raise returned[0] from None

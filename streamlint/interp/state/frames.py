@@ -15,6 +15,17 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
+class Consumer:
+    """A loop that walks a generator: what it does with each value, and the function that it stands in."""
+
+    frame: Frame
+    consume: Callable[[Frame, Value], Value]
+
+    def __call__(self, value: Value) -> Value:
+        return self.consume(self.frame, value)
+
+
+@dataclass(slots=True)
 class Frame:
     """One function activation."""
 
