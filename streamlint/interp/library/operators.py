@@ -119,6 +119,8 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
         given = m.result(path, span)
         m.makers[symbol_of(given)] = path
         return given
+    if path == model.BACKWARD_PASS:
+        return _backward(m, args, kwargs, span)
     if path in model.SCALES_GRADIENTS and args:
         optimizers.scales(m, args[0], last, span)
         return unresolved.opaque(m, path, args, kwargs, span)
@@ -177,6 +179,15 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
     else:
         forms.made(m, made, last, [*args, *kwargs.values()])
     return sizes.as_mask(m, made) if last in model.MASKS else made
+
+
+def _backward(m: Machine, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
+    """``torch.autograd.backward(output, gradient)``, or of several outputs with a gradient each."""
+    outputs, *gradients = args or [kwargs.pop("tensors", NONE)]
+    _as_tensor(m, outputs)
+    for view in tensors.buffers_in(m, [outputs]):
+        tensor_methods.method(m, view, "backward", gradients, kwargs, span)
+    return NONE
 
 
 def _yields_pageable(m: Machine, kwargs: dict[str, Value], span: Span) -> bool:
