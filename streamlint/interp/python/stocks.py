@@ -38,10 +38,16 @@ def standing(m: Machine, held: HeapObject, owner: HeapV, sought: Symbol) -> Symb
 
 
 def _is_size(key: Symbol) -> bool:
-    if not symbols.has(key, symbols.Attr):
-        return False
-    own = isinstance(key, symbols.Attr) and key.name in _SIZES
-    return own or any(map(_is_size, symbols.parts(key)))
+    waiting, seen = [key], {key}
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, symbols.Attr) and part.name in _SIZES:
+            return True
+        if symbols.has(part, symbols.Attr):
+            inside = [one for one in symbols.parts(part) if one not in seen]
+            seen.update(inside)
+            waiting += inside
+    return False
 
 
 def _lies_ready(m: Machine, kept: Value) -> bool:
