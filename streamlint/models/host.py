@@ -18,6 +18,9 @@ VIEW_FUNCTIONS = frozenset(
 )
 """Return another view of the memory of their first argument that is a buffer."""
 
+TAKES_CAPSULE = "from_dlpack"
+"""What each library calls its function that takes memory by DLPack: https://data-apis.org/array-api/latest/"""
+
 OF_HOST_MEMORY = frozenset({"torch.from_numpy", "ctypes.byref", "ctypes.pointer", "ctypes.addressof"})
 """Of these, views of what is on the host: ``byref(c_int())``. A cast may be of any address."""
 

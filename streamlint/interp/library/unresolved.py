@@ -78,6 +78,11 @@ def opaque(
         return unwrapped
     if last in vocabulary.MAKES_CURRENT or any(isinstance(value, DeviceV) for value in values):
         devices.may_be_selected(m)
+    capsule = _capsule(last, values)
+    if capsule is not None:
+        # Whoever takes it holds the memory until its own work is done.
+        lifetime.escapes(m, [capsule], span)
+        return BufferV(capsule.id, capsule.region, Flavor.OPAQUE)
     if last in host.FILLS:
         for view in tensors.buffers_in(m, values, unknown=False):
             tensors.write_on_host(m, view, span, last)
@@ -119,6 +124,20 @@ def opaque(
     if not isinstance(function, str):
         lifetime.computes(m, function, span)
     return tensors.opaque_work(m, told, tensors_given, span, surely=registered, guessed=guessed, fills=fills)
+
+
+def _capsule(name: str, values: Sequence[Value]) -> BufferV | None:
+    """The capsule that a library without a table takes: ``jax.dlpack.from_dlpack(to_dlpack(x))``.
+
+    It gives the memory of ``x``, and orders nothing: a capsule has no stream. What offers ``__dlpack__`` is
+    asked for one by the taker, who says which stream must wait.
+    """
+    given = [value for value in values if isinstance(value, BufferV)]
+    match given:
+        case [BufferV(flavor=Flavor.POINTER, bare=False) as capsule] if name == host.TAKES_CAPSULE:
+            return capsule
+        case _:
+            return None
 
 
 def _is_of_another_class(m: Machine, function: Symbol) -> bool:
