@@ -22,6 +22,8 @@ from streamlint.trace import (
 if TYPE_CHECKING:
     from streamlint.rules.base import Judged, Problem
 
+_TELLS = (MonitorKind.ATTRIBUTE, MonitorKind.FLAG, MonitorKind.CONDITION)
+"""Whoever has waited for it knows what was done before it was given."""
 _HOST_SYNCS = (SyncStream, SyncEvent, SyncDevice)
 
 
@@ -54,7 +56,8 @@ def _in_unrelated_threads(judged: Judged, earlier: OpId, later: OpId) -> bool:
 def _was_told(judged: Judged, earlier: OpId, later: OpId) -> bool:
     """Whether the later thread knows that the earlier op was issued, and has waited for nothing else since.
 
-    A loop of a thread that makes a pass because somebody took what it had put into a queue, or gave something
+    ``launched.set()`` of a thread behind what it queues, and ``launched.wait()``. So with a condition, and a
+    loop of a thread that makes a pass because somebody took what it had put into a queue, or gave something
     back: what it does then comes after what that one had done. Not where it waits for a lock, or calls what
     is not seen, as ``self.room.acquire()`` of a semaphore: who knows what stands behind that.
     """
@@ -63,7 +66,7 @@ def _was_told(judged: Judged, earlier: OpId, later: OpId) -> bool:
     for number in judged.numbers(HostSignal, HostWait, first=earlier + 1, before=later):
         op = judged.op(number)
         kind = judged.trace.monitors[op.monitor].kind if isinstance(op, (HostSignal, HostWait)) else None
-        if isinstance(op, HostSignal) and op.lane == giver and kind is MonitorKind.ATTRIBUTE:
+        if isinstance(op, HostSignal) and op.lane == giver and kind in _TELLS:
             told.add(op.monitor)
         elif isinstance(op, HostWait) and op.lane == taker:
             if op.monitor in told:

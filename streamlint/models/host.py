@@ -88,6 +88,7 @@ MONITORS = {
     "threading.Lock": MonitorKind.LOCK,
     "threading.RLock": MonitorKind.LOCK,
     "threading.Event": MonitorKind.FLAG,
+    "threading.Condition": MonitorKind.CONDITION,
     "concurrent.futures.Future": MonitorKind.FLAG,
 }
 """Objects at which host threads wait for each other."""
@@ -106,12 +107,14 @@ SIGNALS = {
     MonitorKind.FLAG: frozenset({"set", "set_result", "set_exception"}),
     MonitorKind.QUEUE: frozenset({"put", "put_nowait"}),
     MonitorKind.TASKS: frozenset({"task_done"}),
+    MonitorKind.CONDITION: frozenset({"notify", "notify_all"}),
 }
 WAITS = {
     MonitorKind.LOCK: frozenset({"acquire"}),
     MonitorKind.FLAG: frozenset({"wait", "result", "exception"}),
     MonitorKind.QUEUE: frozenset({"get"}),
     MonitorKind.TASKS: frozenset({"join"}),
+    MonitorKind.CONDITION: frozenset({"wait", "wait_for"}),
 }
 
 BYTES = frozenset(f"ctypes.c_{name}" for name in ("byte", "ubyte", "char", "int8", "uint8"))

@@ -262,7 +262,7 @@ class Builder:
         self.clocks.append(place, base, joined, mark)
 
     def _signalled(self, op: HostWait) -> tuple[Reason, ...]:
-        """The one signal that lets a wait for a flag go on; of several nobody knows which came first.
+        """The one signal that lets a wait for a flag, or at a condition, go on; of several nobody knows which.
 
         Who waits until all that was in a queue is done waits for each.
         """
@@ -270,7 +270,7 @@ class Builder:
         if monitor.kind is MonitorKind.TASKS:
             signals = self._signals.get(op.monitor, ())
             return tuple(Reason(i, EdgeKind.THREAD, op.doubts) for i in signals)
-        if monitor.kind not in (MonitorKind.FLAG, MonitorKind.ATTRIBUTE):
+        if monitor.kind in (MonitorKind.LOCK, MonitorKind.QUEUE):
             return ()
         one = self._setters[op.monitor] == 1 and not monitor.reset
         doubts = op.doubts if one else op.doubts | {Doubt.THREADS}

@@ -63,6 +63,7 @@ _WAITED_FOR = {
     MonitorKind.FLAG: "waits until {} is set",
     MonitorKind.QUEUE: "waits for an item of {}",
     MonitorKind.TASKS: "waits for {}",
+    MonitorKind.CONDITION: "waits until {} is notified",
     MonitorKind.ATTRIBUTE: "sees what {} was set to",
 }
 _GIVEN = {
@@ -70,6 +71,7 @@ _GIVEN = {
     MonitorKind.FLAG: "sets {}",
     MonitorKind.QUEUE: "puts an item into {}",
     MonitorKind.TASKS: "is done with one of {}",
+    MonitorKind.CONDITION: "notifies {}",
     MonitorKind.ATTRIBUTE: "sets {}",
 }
 

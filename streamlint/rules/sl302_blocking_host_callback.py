@@ -117,7 +117,11 @@ def _cycle(judged: Judged, blocked: _Blocked, sync: OpId) -> Problem | None:
     )
 
 
-_SET = {MonitorKind.FLAG: "set only after", MonitorKind.QUEUE: "filled only after"}
+_SET = {
+    MonitorKind.FLAG: "set only after",
+    MonitorKind.QUEUE: "filled only after",
+    MonitorKind.CONDITION: "notified only after",
+}
 
 
 def _help(kind: MonitorKind, name: str) -> str:
@@ -125,6 +129,7 @@ def _help(kind: MonitorKind, name: str) -> str:
         MonitorKind.LOCK: f"release {name}",
         MonitorKind.FLAG: f"set {name}",
         MonitorKind.QUEUE: f"put into {name}",
+        MonitorKind.CONDITION: f"notify {name}",
     }[kind]
 
 

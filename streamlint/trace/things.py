@@ -300,6 +300,8 @@ class MonitorKind(Enum):
     QUEUE = "queue"
     TASKS = "tasks of a queue"
     """What is in the queue is done: ``queue.task_done()``. A wait, ``queue.join()``, is for all of it."""
+    CONDITION = "condition"
+    """Told to all that wait, each time that something has changed. Its lock is left out: it is no other order."""
     ATTRIBUTE = "attribute"
     """Set by one thread, and seen by another one: ``slot.busy = False``. Nobody waits."""
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.library import escape
 from streamlint.interp.state import lifetime
-from streamlint.interp.state.values import NONE, ConstV, HeapV, Shape, Value, symbol_of
+from streamlint.interp.state.values import NONE, ConstV, FuncV, HeapV, MethodV, Shape, Value, symbol_of
 from streamlint.models import host
 from streamlint.trace import MAIN_LANE, HostSignal, HostWait, Monitor, MonitorId, MonitorKind
 
@@ -46,6 +46,8 @@ def method(
 ) -> Value:
     """``lock.acquire()``, ``flag.set()``, ``queue.get()``."""
     kind = m.monitors[value.id].kind
+    if kind is MonitorKind.CONDITION:
+        return _of_condition(m, value, name, args, span)
     if kind is MonitorKind.QUEUE and name in _OF_TASKS:
         _tasks(m, value, name, span)
     elif name in host.SIGNALS[kind]:
@@ -79,6 +81,22 @@ def _tasks(m: Machine, queue: HeapV, name: str, span: Span) -> None:
     wait(m, tasks, span, name)
     if not any(isinstance(op, HostSignal) and op.monitor == number for op in m.ops):
         escape.barrier(m, escape.all_streams(m), span, name)
+def _of_condition(m: Machine, value: HeapV, name: str, args: list[Value], span: Span) -> Value:
+    """``condition.wait_for(lambda: self.pending == 0)``: what the test sees was set before.
+
+    A wait with a timeout stands in a loop that asks again, and goes on like any other. What nobody in sight
+    has notified may be told by unseen threads, whatever they did.
+    """
+    monitor = m.monitors[value.id].id
+    if name in host.SIGNALS[MonitorKind.CONDITION]:
+        signal(m, value, span, name)
+    elif name in host.WAITS[MonitorKind.CONDITION]:
+        if not any(isinstance(op, HostSignal) and op.monitor == monitor for op in m.ops):
+            escape.barrier(m, escape.all_streams(m), span, name)
+        m.emit(HostWait(m.site(span), m.lane, monitor=monitor, name=name))
+        if name == "wait_for" and args and isinstance(args[0], (FuncV, MethodV)):
+            m.python.call(m, args[0], [], {}, span)
+    return m.fresh(name, span)
 
 
 def _for_good(kind: MonitorKind, args: list[Value], kwargs: dict[str, Value]) -> bool:
