@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from streamlint.finding import Severity
+from streamlint.rules import recorded_beside
 from streamlint.rules.base import (
     About,
     Judged,
@@ -28,8 +29,9 @@ def check(judged: Judged) -> Iterator[Problem]:
 
     Loop turns and repeated outside calls share a place: a wait that sees a record on one of them is
     the first round of double buffering, not this. An event that this path never records must not be
-    recorded by any other path of the module either.
+    recorded by any other path of the module either. What another thread records it may record too late.
     """
+    yield from recorded_beside.problems(judged)
     for number in _empty_waits(judged):
         wait = judged.op(number)
         assert isinstance(wait, (Wait, SyncEvent))
@@ -113,7 +115,7 @@ RULE = Rule(
     doc="""\
 ## What it does
 Reports a wait on an event (by a stream or by the host) that comes before the event is recorded for
-the first time.
+the first time, or may come before another thread records it: where that thread has given no sign since.
 
 ## Why is this bad?
 Waiting for an event that was never recorded is a no-op that reports success. The order that the
@@ -135,6 +137,13 @@ with torch.cuda.stream(side):
     y = f(x)
     done.record()
 torch.cuda.current_stream().wait_event(done)
+```
+
+and, of an event that another thread records:
+```python
+self.jobs.put(job)
+job.launched.wait()                            # a threading.Event, set behind job.done.record()
+torch.cuda.current_stream().wait_event(job.done)
 ```
 
 ## Limits

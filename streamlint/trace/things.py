@@ -210,6 +210,8 @@ class Event:
     recorded itself, it holds what that one did first."""
     handed: bool = False
     """Whether a call from outside gave it back: its caller may wait for it."""
+    lane: LaneId = MAIN_LANE
+    """The host thread that made it."""
 
 
 @frozen()

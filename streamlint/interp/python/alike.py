@@ -149,6 +149,7 @@ class _Another:
             timing=old.timing,
             earlier=old.earlier,
             of_call=old.of_call,
+            lane=old.lane,
             made_like=value.id if self._is_recorded(value) else None,
         )
         return made

@@ -12,6 +12,7 @@ from streamlint.interp.python import instances, unseen_caller
 from streamlint.interp.state import arguments, naming, symbols
 from streamlint.interp.state.ends import PathEnds, Returned
 from streamlint.interp.state.values import NONE, EventV, FuncV, HeapV, StreamV, SymV, Value
+from streamlint.trace import MAIN_LANE
 
 if TYPE_CHECKING:
     from streamlint.interp.facts.given_classes import Given
@@ -132,14 +133,15 @@ def _made(m: Machine, cls: ir.ClassDecl, symbol: Symbol) -> HeapV:
     m.heap[made.id].symbol = symbol
     m.globals[_place(cls)] = NONE
     outer, constructing, m.constructing = m.calls, m.constructing, True
-    m.calls = []
+    # It was made long before, and not by the thread that comes to use it first.
+    m.calls, lane, m.lane = [], m.lane, MAIN_LANE
     first, feeders = len(m.ops), set(m.feeders)
     try:  # also where the path is cut in the constructor: the functions around it end as they began
         with suppress(PathEnds, Returned):
             args, kwargs = unseen_caller.constructor_arguments(m, cls, _FIRST_NUMBER + len(m.targets))
             instances.initialize(m, made, cls, args, kwargs, cls.span)
     finally:
-        m.calls, m.constructing = outer, constructing
+        m.calls, m.constructing, m.lane = outer, constructing, lane
         del m.globals[_place(cls)]
     m.forget_ops(first)
     feeding.was_taken(m, feeders)
