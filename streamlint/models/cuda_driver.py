@@ -30,6 +30,7 @@ from streamlint.models.schema import (
     NewDevice,
     NewEvent,
     NewStream,
+    OpensShared,
     OrdersAll,
     OrdersNothing,
     Pins,
@@ -39,6 +40,7 @@ from streamlint.models.schema import (
     RestoresDevice,
     Returns,
     SelectsDevice,
+    Shares,
     StreamWaitsEvent,
     Struct,
     Unpins,
@@ -152,6 +154,12 @@ CUDA_DRIVER = Framework(
         Api("CUDA_MEMCPY3D_PEER", "", (Struct(),)),
         Api("CUlaunchConfig", "", (Struct(),)),
         # Memory.
+        status_call("cuIpcGetMemHandle", "dptr", Shares("dptr")),
+        status_call("cuIpcGetEventHandle", "event", Shares("event")),
+        status_call("cuIpcOpenMemHandle", "handle Flags", OpensShared()),
+        status_call("cuIpcGetMemHandle", "dptr", Shares("dptr")),
+        status_call("cuIpcGetEventHandle", "event", Shares("event")),
+        status_call("cuIpcOpenMemHandle", "handle Flags", OpensShared()),
         status_call("cuMemAlloc", "bytesize", Allocates(Space.DEVICE, size="bytesize")),
         status_call("cuMemAllocPitch", _PITCHED, Allocates(Space.DEVICE), further=1),
         status_call(

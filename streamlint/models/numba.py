@@ -26,6 +26,7 @@ from streamlint.models.schema import (
     ReadsTimes,
     Records,
     SelectsDevice,
+    Shares,
     StreamWaitsEvent,
     SyncOnExit,
 )
@@ -81,6 +82,7 @@ NUMBA = Framework(
         Api("elapsed_time", "evtend", (ReadsTimes("self", "evtend"),)),
     ),
     buffer_methods=(
+        Api("get_ipc_handle", "", (Shares("self"),)),
         Api(
             "copy_to_host",
             "ary stream",

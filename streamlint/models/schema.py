@@ -33,6 +33,7 @@ from streamlint.models.graphs import (
     NewGraph,
     SplitsCapture,
 )
+from streamlint.models.processes import OpensShared, Shares
 from streamlint.models.table import Api, Framework, Lib, Role
 from streamlint.trace import Space, StreamKind
 
@@ -57,8 +58,10 @@ __all__ = [
     "LaunchesGraph",
     "Lib",
     "NewGraph",
+    "OpensShared",
     "OrdersAll",
     "Role",
+    "Shares",
     "SplitsCapture",
     "WaitsForResult",
 ]
@@ -477,6 +480,8 @@ Effect: TypeAlias = (
     | Binds
     | Background
     | OrdersAll
+    | Shares
+    | OpensShared
     | HostUses
     | Allocates
     | Frees

@@ -33,6 +33,7 @@ from streamlint.models.schema import (
     ReadsTimes,
     Records,
     SelectsDevice,
+    Shares,
     StreamWaitsEvent,
     StreamWaitsStream,
 )
@@ -77,6 +78,7 @@ TORCH = Framework(
             "enable_timing blocking interprocess external",
             (NewEvent("enable_timing", timed=False),),
         ),
+        Api("multiprocessing.reductions.reduce_tensor", "tensor", (Shares("tensor"),)),
         Api("current_stream", "device", (CurrentStream(),)),
         Api("_cuda_getCurrentRawStream", "device", (CurrentStream(),)),
         Api("default_stream", "device", (DefaultStream(),)),
@@ -128,6 +130,7 @@ TORCH = Framework(
         Api("synchronize", "", (HostWaitsEvent(),)),
         Api("query", "", (Queries(),)),
         Api("elapsed_time", "end_event", (ReadsTimes("self", "end_event"),)),
+        Api("ipc_handle", "", (Shares("self"),)),
     ),
     graph_methods=(
         Api("replay", "", (LaunchesGraph(stream=None),)),
@@ -135,7 +138,10 @@ TORCH = Framework(
         Api("enable_debug_mode", "", (Pure(),)),
         Api("debug_dump", "debug_path", (Pure(),)),
     ),
-    buffer_methods=(Api("record_stream", "stream", (KeepsAlive(),)),),
+    buffer_methods=(
+        Api("record_stream", "stream", (KeepsAlive(),)),
+        Api("_share_cuda_", "", (Shares("self"),)),
+    ),
     raw_handles=("cuda_stream", "native_handle"),
 )
 

@@ -59,7 +59,7 @@ def _problem(judged: Judged, record: OpId, number: OpId) -> Problem:
         later=number,
         message=f"{name} may not have been recorded when it is waited for: another thread records it",
         label="waits for nothing if it comes first",
-        help=f"let the thread say that it has recorded {name} (`threading.Event`, a queue), and wait for that first",
+        help=f"let that thread say by a flag or a queue that it has recorded {name}, and wait for that first",
         notes=(Note(recorded.at.span, "recorded by another thread here"),),
         # Where the thread is in time the wait is right: no single order of the two is known.
         doubts=wait.doubts | recorded.doubts | between_calls | {Doubt.PATH},
@@ -102,7 +102,7 @@ def _is_told(judged: Judged, record: OpId, number: OpId) -> bool:
 
 
 def _shares_memory(judged: Judged, record: OpId, number: OpId) -> bool:
-    """Whether what waits uses memory that the thread has worked on before the record, one of them to write it."""
+    """Whether what waits uses memory that the thread has used before the record, one of them to write it."""
     recorded, wait = judged.op(record), judged.op(number)
     assert isinstance(recorded, Record)
     before: dict[BufferId, bool] = {}
@@ -112,9 +112,9 @@ def _shares_memory(judged: Judged, record: OpId, number: OpId) -> bool:
                 before[buffer] = before.get(buffer, False) or writes
     waiting = stream_of(wait)
     for op in map(judged.op, judged.numbers(Launch, Copy, HostAccess, first=number + 1)):
-        if op.lane == wait.lane and (waiting is None or stream_of(op) == waiting):
-            if any(buffer in before and (writes or before[buffer]) for buffer, writes in _uses(op)):
-                return True
+        waits = op.lane == wait.lane and (waiting is None or stream_of(op) == waiting)
+        if waits and any(buffer in before and (writes or before[buffer]) for buffer, writes in _uses(op)):
+            return True
     return False
 
 

@@ -303,7 +303,7 @@ class MonitorKind(Enum):
     TASKS = "tasks of a queue"
     """What is in the queue is done: ``queue.task_done()``. A wait, ``queue.join()``, is for all of it."""
     CONDITION = "condition"
-    """Told to all that wait, each time that something has changed. Its lock is left out: it is no other order."""
+    """Told to all that wait, each time that something has changed. Its lock is left out."""
     ATTRIBUTE = "attribute"
     """Set by one thread, and seen by another one: ``slot.busy = False``. Nobody waits."""
 

@@ -22,6 +22,7 @@ from streamlint.interp.library import (
     memory,
     operations,
     overloads,
+    processes,
     stream_values,
 )
 from streamlint.interp.library.call import Call
@@ -235,6 +236,10 @@ def _carry_out(call: Call, effect: fx.Effect) -> Value | None:
             return None
         case fx.Background():
             return background.run(call, effect)
+        case fx.Shares(what):
+            return processes.share(call, what)
+        case fx.OpensShared():
+            return processes.opened(call)
         case fx.OrdersAll(why):
             escape.barrier(m, escape.all_streams(m), span, call.name(), why)
             return m.fresh(call.name(), span)

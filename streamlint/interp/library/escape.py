@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
-    from streamlint.trace import GraphId, MonitorId
+    from streamlint.trace import EventId, GraphId, MonitorId
 
 _ESCAPED = frozenset({Doubt.ESCAPE})
 
@@ -166,6 +166,11 @@ def _streams(m: Machine, reached: Iterable[_Orders], *, handles: bool = False) -
             case _:
                 assert_never(value)
     return found
+
+
+def events_in(m: Machine, values: Iterable[Value]) -> list[EventId]:
+    """The events that a call receives: ``queue.put((page, copied))``."""
+    return [value.id for value in _reached(m, values) if isinstance(value, EventV)]
 
 
 _Orders: TypeAlias = StreamV | EventV | GraphV | HeapV

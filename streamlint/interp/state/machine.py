@@ -177,9 +177,7 @@ class Machine(Path):
     def new_event(self, name: str, span: Span | None, lib: Lib | None, *, of_call: bool = False) -> EventV:
         number = EventId(len(self.events))
         made_by = self.frames[-1].function if self.frames else ""
-        self.events[number] = Event(
-            number, self.device, name, span, made_by, of_call=of_call, lane=self.lane
-        )
+        self.events[number] = Event(number, self.device, name, span, made_by, of_call=of_call, lane=self.lane)
         return EventV(number, lib)
 
     def event_of(self, call: str, span: Span | None, lib: Lib | None) -> EventV:

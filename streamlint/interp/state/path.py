@@ -184,6 +184,12 @@ class Path:
     """What leaving an ``ExitStack`` that is open does."""
     handed: set[tuple[BufferId, str]] = field(default_factory=set)
     """Memory that was handed to a library without an order: see ``interp/library/handoffs.py``."""
+    shared: dict[BufferId, None] = field(default_factory=dict)
+    """Memory that other processes may have opened, ..."""
+    shared_events: dict[EventId, None] = field(default_factory=dict)
+    """... events that they may wait for, ..."""
+    peer: StreamId | None = None
+    """... and the stream that stands for them: ``library/processes.py``."""
     graphs: dict[GraphId, Graph] = field(default_factory=dict)
     recordings: dict[GraphId, Recording] = field(default_factory=dict)
     """What was captured into each graph; none for one that nothing was captured into, as far as was seen."""

@@ -1,0 +1,95 @@
+"""What other processes do with memory that they share with this one.
+
+One stream stands for them. It waits for what they are given to wait for: the event that PyTorch records when
+it shares a tensor, and events of which they got the handle. A message lets them read what they share.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from streamlint.interp.library import escape, tensors
+from streamlint.interp.state.values import EventV, Flavor
+from streamlint.models import processes as words
+from streamlint.models.schema import Lib
+from streamlint.trace import (
+    Access,
+    Doubt,
+    Launch,
+    Mode,
+    Origin,
+    Purpose,
+    Record,
+    Space,
+    StreamId,
+    StreamKind,
+    SyncStream,
+    Wait,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from streamlint.interp.library.call import Call
+    from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.values import Value
+    from streamlint.source import Span
+
+_OPAQUE = frozenset({Doubt.OPAQUE})
+
+
+def share(call: Call, what: str) -> Value:
+    """``reduce_tensor(x)``, ``cudaIpcGetMemHandle(pointer)``, ``done.ipc_handle()``."""
+    m = call.m
+    given = call.value(what)
+    if isinstance(given, EventV):
+        m.shared_events[given.id] = None
+    else:
+        for view in call.buffers(what):
+            _await_current(m, call.span, call.name())
+            m.shared[view.id] = None
+    return m.fresh(call.name(), call.span)
+
+
+def opened(call: Call) -> Value:
+    """``cudaIpcOpenMemHandle(handle, flags)``"""
+    m = call.m
+    made = m.new_buffer("", Space.DEVICE, Origin.ALLOCATED, Flavor.POINTER, call.span)
+    m.shared[made.id] = None
+    return made
+
+
+def tell(m: Machine, name: str, values: Sequence[Value], span: Span) -> None:
+    """``connection.send(layout)``: who gets it reads what it shares with this process.
+
+    A message that holds the memory itself is pickled, and PyTorch records an event for who unpacks it.
+    """
+    if name not in words.MESSAGES or not m.shared:
+        return
+    peer = _peer(m, span)
+    sent = {view.id for view in tensors.buffers_in(m, list(values), unknown=False)}
+    if sent & m.shared.keys():
+        _await_current(m, span, name)
+    recorded = {op.event for op in m.ops if isinstance(op, Record)}
+    for event in sorted(recorded & {*m.shared_events, *escape.events_in(m, values)}):
+        m.emit(Wait(m.site(span), m.lane, stream=peer, event=event, name=name))
+    accesses = tuple(Access(number, Mode.READ) for number in m.shared)
+    m.emit(Launch(m.site(span), m.lane, _OPAQUE, stream=peer, accesses=accesses, name=name))
+    # What is written next, an answer has asked for: nothing is assumed of how long it reads.
+    m.emit(SyncStream(m.site(span), m.lane, stream=peer, name=name, purpose=Purpose.ASIDE))
+
+
+def _await_current(m: Machine, span: Span, name: str) -> None:
+    """Whoever opens the memory waits for what was queued when it was shared."""
+    source, peer = m.current_stream(Lib.TORCH).id, _peer(m, span)
+    event = m.event_of(name, span, Lib.TORCH)
+    m.emit(Record(m.site(span), m.lane, stream=source, event=event.id))
+    m.emit(Wait(m.site(span), m.lane, stream=peer, event=event.id, name=name))
+
+
+def _peer(m: Machine, span: Span) -> StreamId:
+    if m.peer is None:
+        m.peer = m.new_stream(StreamKind.NON_BLOCKING, "the process that is told", span, Lib.TORCH).id
+        m.streams[m.peer] = replace(m.streams[m.peer], by_call=True)
+    return m.peer
