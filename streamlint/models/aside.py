@@ -38,6 +38,18 @@ class Background:
 
 
 @frozen()
+class Fills:
+    """Copies what the library itself has made into ``what``; the host waits for that, unless told not to.
+
+    Without ``stream`` it takes a stream of its own, one for each device, which waits for no other.
+    """
+
+    what: str
+    stream: str
+    unless: str
+
+
+@frozen()
 class OrdersAll:
     """May order all streams with each other and with the host; no document says which."""
 

@@ -1,16 +1,20 @@
 """DALI: what a pipeline gives is copied into memory of other libraries, on the stream that is named.
 
 The call waits for the copy unless it is told not to
-(https://github.com/NVIDIA/DALI/blob/main/dali/python/backend_impl.cc, ``copy_to_external``).
+(https://github.com/NVIDIA/DALI/blob/main/dali/python/backend_impl.cc, ``copy_to_external``). Where no
+stream is named it takes one of DALI's own, which waits for no other: what was queued on the target before, as
+the fill of ``torch.zeros``, may come after it (documentation of ``feed_ndarray``).
 What a pipeline is fed is copied on the stream that is named, too
 (documentation of ``nvidia.dali.fn.external_source``).
 """
 
 from __future__ import annotations
 
-from streamlint.models.schema import Api, Copies, Framework, Lib, Uses
+from dataclasses import replace
 
-_OUT = Copies("arr", "dali_tensor", "cuda_stream", blocking=True, unless="non_blocking")
+from streamlint.models.schema import Api, Fills, Framework, Lib, Uses
+
+_OUT = Fills("arr", "cuda_stream", unless="non_blocking")
 
 DALI = Framework(
     lib=Lib.DALI,
@@ -21,7 +25,7 @@ DALI = Framework(
         Api(
             "copy_to_external",
             "ptr cuda_stream non_blocking use_copy_kernel",
-            (Copies("ptr", "self", "cuda_stream", blocking=True, unless="non_blocking"),),
+            (replace(_OUT, what="ptr"),),
             telling=(),
         ),
         Api(

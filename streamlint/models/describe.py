@@ -143,6 +143,15 @@ def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0915  one
             return f"runs `{kernel}` on {_stream(stream)} with what is in {_names(args)}"
         case fx.Binds(name, address):
             return f"the object keeps `{address}` as `{name}` for its later work"
+        case fx.Shares(what):
+            return f"other processes may use `{what}`, and read it when they are sent a message"
+        case fx.OpensShared():
+            return "returns memory of another process"
+        case fx.Fills(what, stream, unless):
+            return (
+                f"writes `{what}` on `{stream}`, or on a stream of the library's own; the host waits, "
+                f"unless `{unless}` is true"
+            )
         case fx.Background(reads, writes, waits, after_default, bound=bound):
             start = "the host waits for the default stream; " if after_default else ""
             end = "before the call returns" if waits else "until its result is waited for"

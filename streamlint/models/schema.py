@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from streamlint.frozen import frozen
-from streamlint.models.aside import Background, OrdersAll
+from streamlint.models.aside import Background, Fills, OrdersAll
 from streamlint.models.communication import (
     CallsAll,
     Communicates,
@@ -48,6 +48,7 @@ __all__ = [
     "Computes",
     "Defers",
     "EnterCapture",
+    "Fills",
     "Framework",
     "GraphEffect",
     "GraphsCallables",
@@ -479,6 +480,7 @@ Effect: TypeAlias = (
     | Launches
     | Binds
     | Background
+    | Fills
     | OrdersAll
     | Shares
     | OpensShared

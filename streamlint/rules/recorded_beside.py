@@ -96,7 +96,7 @@ def _is_told(judged: Judged, record: OpId, number: OpId) -> bool:
             is_lock = judged.trace.monitors[op.monitor].kind is MonitorKind.LOCK
             if is_lock or op.monitor in given:
                 return True
-        elif isinstance(op, (Join, Barrier)) and op.lane == lane:
+        elif op.lane == lane and (isinstance(op, Join) or (isinstance(op, Barrier) and op.streams)):
             return True
     return False
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.interp.facts import makers
-from streamlint.interp.library import memory
+from streamlint.interp.library import copies, memory
 from streamlint.interp.state import elements, symbols
-from streamlint.interp.state.values import NONE, ConstV, HeapV, SymV, TupleV, symbol_of
+from streamlint.interp.state.values import NONE, ConstV, HeapV, StreamV, SymV, TupleV, symbol_of
 from streamlint.models.onnx import STREAM_OPTION
 from streamlint.trace import (
     Access,
@@ -19,6 +19,7 @@ from streamlint.trace import (
     Purpose,
     Record,
     Space,
+    StreamId,
     StreamKind,
     SyncStream,
 )
@@ -79,6 +80,39 @@ def run(call: Call, effect: fx.Background) -> EventV | None:
         m.roles[symbol_of(call.value(effect.ends))] = done
         return None
     return done
+
+
+def fill(call: Call, effect: fx.Fills) -> None:
+    """``feed_ndarray(out, images, cuda_stream=side)``; of memory of the host nothing is queued."""
+    m, span = call.m, call.span
+    targets = [view for view in call.buffers(effect.what) if not m.space(view).on_host]
+    given = call.value(effect.stream)
+    stream = call.stream(effect.stream).id if given != NONE else _own_stream(call)
+    accesses = tuple(Access(view.id, Mode.WRITE, view.region) for view in targets)
+    if accesses:
+        m.emit(
+            Launch(
+                m.site(span),
+                m.lane,
+                stream=stream,
+                accesses=accesses,
+                name=call.name(),
+                library=call.lib.product,
+            )
+        )
+        if not copies.is_true(m, call.value(effect.unless), span, effect.unless):
+            m.emit(SyncStream(m.site(span), m.lane, stream=stream, name=call.name(), purpose=Purpose.ASIDE))
+
+
+def _own_stream(call: Call) -> StreamId:
+    """The stream that a library makes for itself on a device."""
+    m, name = call.m, f"{call.lib.product}'s stream"
+    key = symbols.call(name, symbols.constant(m.device))
+    if key not in m.roles:
+        m.roles[key] = m.new_stream(StreamKind.NON_BLOCKING, name, call.span, call.lib)
+    own = m.roles[key]
+    assert isinstance(own, StreamV)
+    return own.id
 
 
 def _has_stream(m: Machine, value: Value, depth: int = 4) -> bool:

@@ -240,6 +240,9 @@ def _carry_out(call: Call, effect: fx.Effect) -> Value | None:
             return processes.share(call, what)
         case fx.OpensShared():
             return processes.opened(call)
+        case fx.Fills():
+            background.fill(call, effect)
+            return None
         case fx.OrdersAll(why):
             escape.barrier(m, escape.all_streams(m), span, call.name(), why)
             return m.fresh(call.name(), span)
