@@ -131,6 +131,15 @@ def set_aside(m: Machine, held: HeapObject, name: str, new: Value, span: Span) -
         lifetime.lets_go(m, held.attrs.get(name), teller)
 
 
+def take_aside(m: Machine, value: Value, span: Span) -> None:
+    """Behind ``self.kept.pop(key)`` in a thread or a host function: who else has it drops it after that."""
+    if m.lane != MAIN_LANE and not isinstance(value, ConstV) and lifetime.waits_for_drop(m, value):
+        teller = m.new_object(Shape.INSTANCE, role=ROLE)
+        watch(m, teller, MonitorKind.ATTRIBUTE, span)
+        signal(m, teller, span, "container")
+        lifetime.lets_go(m, value, m.monitors[teller.id].id)
+
+
 def put_aside(m: Machine, held: HeapObject, item: Value, span: Span) -> None:
     """``self.free.append(slot)`` in a thread or a host function: who takes the slot knows what that knew.
 

@@ -19,7 +19,7 @@ from streamlint.interp.python.containers import (
     where,
 )
 from streamlint.interp.state import symbols
-from streamlint.interp.state.elements import listed
+from streamlint.interp.state.elements import listed, parts
 from streamlint.interp.state.values import (
     FALSE,
     NONE,
@@ -115,7 +115,9 @@ def method(
         case _ if name in host.COUNTS_OF_QUEUES and receiver.id in m.monitors:
             return m.fresh(name, span)
         case "popitem", _ if held.shape is Shape.DICT:
-            return _pop_item(m, held, receiver, from_front=kwargs.get("last", NONE) == FALSE)
+            pair = _pop_item(m, held, receiver, from_front=kwargs.get("last", NONE) == FALSE)
+            monitors.take_aside(m, pair, span)
+            return pair
         case (("pop" | "popleft" | "get_nowait"), _):
             return _seen(m, held, _pop(m, held, receiver, name, args), span)
         case "get", [at, *rest] if held.shape is Shape.DICT:
@@ -149,6 +151,8 @@ def method(
             }
             return listed_pairs
         case "clear", _:
+            for item in parts(m, receiver):
+                monitors.take_aside(m, item, span)
             held.items.clear()
             held.entries.clear()
             held.keys.clear()
@@ -253,6 +257,7 @@ def _seen(m: Machine, held: HeapObject, taken: Value, span: Span) -> Value:
     """Who takes what another thread or a host function has put there knows what that knew."""
     if symbol_of(taken) in held.told:
         monitors.see(m, held, symbol_of(taken), span)
+    monitors.take_aside(m, taken, span)
     return taken
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import assert_never
 
 from streamlint import ir
-from streamlint.interp.library import annotated, callbacks, escape, in_place
+from streamlint.interp.library import annotated, callbacks, escape, in_place, monitors
 from streamlint.interp.python import (
     binding,
     comparisons,
@@ -178,7 +178,9 @@ def _delete(m: Machine, target: ir.Expr) -> None:
             if isinstance(owner, HeapV):
                 held = m.heap[owner.id]
                 containers.of_its_own(m, held, target.span)
-                keys.taken(m, held, symbol_of(at))
+                taken = keys.taken(m, held, symbol_of(at))
+                if taken is not None:
+                    monitors.take_aside(m, taken, target.span)
                 if (
                     isinstance(at, ConstV)
                     and isinstance(at.value, int)

@@ -161,6 +161,12 @@ def lets_go(m: Machine, value: Value | None, teller: MonitorId) -> None:
             m.life.let_go[number] = teller, m.lane
 
 
+def waits_for_drop(m: Machine, value: Value) -> bool:
+    """Whether memory that a value holds is looked after: it is used aside, and a drop would be noted."""
+    catch_up(m)
+    return bool(m.life.candidates) and bool(reach.reached(m, [value], m.life.candidates))
+
+
 def mark(m: Machine) -> tuple[int, int]:
     """Where a path stands, for ``came_back``."""
     return len(m.ops), len(m.buffers)
