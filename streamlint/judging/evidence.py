@@ -88,13 +88,16 @@ def _of(trace: Trace, ops: list[Op], buffer: BufferId) -> Evidence:
     if _may_be_uploaded(trace, ops, known) or any(_is_aside(trace, op) for op in ops):
         return min(known.kind, known.residence)
     if not any(isinstance(op, HostAccess) for op in ops) and not (len(ops) == 1 and isinstance(ops[0], Copy)):
-        return known.kind
-    facts = [known.kind, known.residence]
-    for op in ops:
-        # A copy into pinned memory returns early only if its other end is on a device.
-        if isinstance(op, Copy):
-            facts += [buffers[access.buffer].residence for access in op.accesses]
-    return min(facts)
+        # host.copy_(rows, non_blocking=True) is work of a stream only if the rows are on a device.
+        return min(known.kind, *_other_ends(trace, ops)) if known.space.on_host else known.kind
+    # A copy into pinned memory returns early only if its other end is on a device.
+    return min(known.kind, known.residence, *_other_ends(trace, ops))
+
+
+def _other_ends(trace: Trace, ops: list[Op]) -> list[Evidence]:
+    """How it is known where both ends of each copy are."""
+    copies = [op for op in ops if isinstance(op, Copy)]
+    return [trace.buffers[access.buffer].residence for copy in copies for access in copy.accesses]
 
 
 def _is_aside(trace: Trace, op: Op) -> bool:

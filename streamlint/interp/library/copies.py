@@ -142,19 +142,20 @@ def _copy_in(m: Machine, view: BufferV, source: Value, span: Span, *, blocking: 
         sources = [tensors.as_buffer(m, settled)]
     if sources:
         m.is_memory(sources[0], Evidence.INFERRED)
+        told = Evidence.ASSUMED if _is_given_by_unseen(m, settled, sources[0]) else Evidence.INFERRED
         if (
             m.space(view) is Space.PINNED
             and m.space(sources[0]) in (Space.UNKNOWN, Space.DEVICE)
             and not blocking
         ):
             # Pinned memory and a copy that returns at once: it comes from the device.
-            m.lives(sources[0], Space.DEVICE, Evidence.INFERRED)
+            m.lives(sources[0], Space.DEVICE, told)
         if not blocking and Space.PINNED in (m.space(view), m.space(sources[0])):
             # x.copy_(page, non_blocking=True): who asks for that has the other end on a device.
             for end in (view, sources[0]):
                 known = m.buffers[end.id]
                 if not known.space.on_host:
-                    m.buffers[end.id] = replace(known, residence=max(known.residence, Evidence.INFERRED))
+                    m.buffers[end.id] = replace(known, residence=max(known.residence, told))
         copy(m, view, sources[0], span, blocking=blocking, name="copy_")
     elif not m.space(view).on_host:
         tensors.launch(m, span, (Access(view.id, Mode.WRITE, view.region),), "copy_")
@@ -163,6 +164,19 @@ def _copy_in(m: Machine, view: BufferV, source: Value, span: Span, *, blocking: 
     else:
         unknown = outside.memory(m, symbol_of(source), Space.DEVICE)
         copy(m, view, unknown, span, blocking=False, name="copy_")
+
+
+def _is_given_by_unseen(m: Machine, source: Value, memory: BufferV) -> bool:
+    """Whether a call of unseen code gave what is copied, and nothing else tells where that is.
+
+    ``self.page.copy_(self.reader.read(), non_blocking=True)``: rows of a file are on the host, where the copy
+    waits for itself.
+    """
+    match source:
+        case SymV(symbols.Call() | symbols.Fresh(symbols.Call())):
+            return m.buffers[memory.id].residence is Evidence.ASSUMED
+        case _:
+            return False
 
 
 def _flag(m: Machine, args: list[Value], kwargs: dict[str, Value], span: Span) -> bool:
