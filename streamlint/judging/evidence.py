@@ -89,7 +89,7 @@ def _of(trace: Trace, ops: list[Op], buffer: BufferId) -> Evidence:
         return min(known.kind, known.residence)
     if not any(isinstance(op, HostAccess) for op in ops) and not (len(ops) == 1 and isinstance(ops[0], Copy)):
         # host.copy_(rows, non_blocking=True) is work of a stream only if the rows are on a device.
-        return min(known.kind, *_other_ends(trace, ops)) if known.space.on_host else known.kind
+        return min([known.kind, *_other_ends(trace, ops)]) if known.space.on_host else known.kind
     # A copy into pinned memory returns early only if its other end is on a device.
     return min(known.kind, known.residence, *_other_ends(trace, ops))
 
