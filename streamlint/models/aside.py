@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from streamlint.frozen import frozen
 from streamlint.trace import Doubt
+
+MESSAGES = frozenset(
+    "send send_bytes sendall sendto sendmsg send_pyobj send_json send_string send_multipart "
+    "send_serialized put put_nowait".split()
+)
+"""Methods of sockets, of connections and queues of ``multiprocessing``, and of sockets of ZeroMQ, by which a
+message leaves the process. Another one that has opened memory of this one reads it when it is told to; streams
+and events order the work of one process only
+(https://docs.nvidia.com/cuda/cuda-programming-guide/04-special-topics/inter-process-communication.html)."""
 
 
 @frozen()
@@ -54,3 +65,18 @@ class OrdersAll:
     """May order all streams with each other and with the host; no document says which."""
 
     why: Doubt = Doubt.ESCAPE
+
+
+@frozen()
+class Shares:
+    """Returns what another process needs to open memory, or to wait for an event."""
+
+    what: str
+
+
+@frozen()
+class OpensShared:
+    """Returns memory that another process has made."""
+
+
+AsideEffect: TypeAlias = Background | Fills | OrdersAll | Shares | OpensShared

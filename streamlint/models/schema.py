@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from streamlint.frozen import frozen
-from streamlint.models.aside import Background, Fills, OrdersAll
+from streamlint.models.aside import AsideEffect, Background, Fills, OpensShared, OrdersAll, Shares
 from streamlint.models.communication import (
     CallsAll,
     Communicates,
@@ -33,7 +33,6 @@ from streamlint.models.graphs import (
     NewGraph,
     SplitsCapture,
 )
-from streamlint.models.processes import OpensShared, Shares
 from streamlint.models.table import Api, Framework, Lib, Role
 from streamlint.trace import Space, StreamKind
 
@@ -70,10 +69,8 @@ __all__ = [
 
 @frozen()
 class NewStream:
-    """Returns a new stream; ``flag`` names a parameter that decides whether it is blocking.
-
-    ``"options.nonblocking"`` is a field of the parameter ``options``.
-    """
+    """Returns a new stream; the parameter ``flag`` decides whether it is blocking, or a field of one
+    (``"options.nonblocking"``)."""
 
     kind: StreamKind
     flag: str | None = None
@@ -479,11 +476,7 @@ Effect: TypeAlias = (
     | CommunicationEffect
     | Launches
     | Binds
-    | Background
-    | Fills
-    | OrdersAll
-    | Shares
-    | OpensShared
+    | AsideEffect
     | HostUses
     | Allocates
     | Frees

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.library import escape, tensors
 from streamlint.interp.state.values import EventV, Flavor
-from streamlint.models import processes as words
+from streamlint.models import aside
 from streamlint.models.schema import Lib
 from streamlint.trace import (
     Access,
@@ -65,7 +65,7 @@ def tell(m: Machine, name: str, values: Sequence[Value], span: Span) -> None:
 
     A message that holds the memory itself is pickled, and PyTorch records an event for who unpacks it.
     """
-    if name not in words.MESSAGES or not m.shared:
+    if name not in aside.MESSAGES or not m.shared:
         return
     peer = _peer(m, span)
     sent = {view.id for view in tensors.buffers_in(m, list(values), unknown=False)}
