@@ -12,8 +12,8 @@ MESSAGES = frozenset(
     "send_serialized put put_nowait".split()
 )
 """Methods of sockets, of connections and queues of ``multiprocessing``, and of sockets of ZeroMQ, by which a
-message leaves the process. Another one that has opened memory of this one reads it when it is told to; streams
-and events order the work of one process only
+message leaves the process. Another one that has opened memory of this one reads it when it is told:
+streams and events order the work of one process
 (https://docs.nvidia.com/cuda/cuda-programming-guide/04-special-topics/inter-process-communication.html)."""
 
 

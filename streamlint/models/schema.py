@@ -69,8 +69,9 @@ __all__ = [
 
 @frozen()
 class NewStream:
-    """Returns a new stream; the parameter ``flag`` decides whether it is blocking, or a field of one
-    (``"options.nonblocking"``)."""
+    """Returns a new stream; the parameter ``flag`` decides whether it is blocking, or a field of one:
+    ``"options.nonblocking"``.
+    """
 
     kind: StreamKind
     flag: str | None = None
