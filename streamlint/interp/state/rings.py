@@ -21,8 +21,12 @@ if TYPE_CHECKING:
 ASSUMED_SLOTS = 2
 
 
-def computed(m: Machine, op: str, left: Value, right: Value) -> SymV | None:
-    """``k % lanes`` of a known number, and ``(self.at + 1) % self.depth`` of what was such a rest before."""
+def computed(m: Machine, op: str, left: Value, right: Value) -> Value | None:
+    """``k % lanes`` of a known number, and ``(self.at + 1) % self.depth`` of what was such a rest before.
+
+    ``slots[at % 2]`` of an ``at = (i + 1) % len(layers)``: who uses two slots in turn, all the way round, has an
+    even number of layers.
+    """
     match left, right:
         case ConstV(int() as number), SymV(modulus) if op == "%" and not isinstance(number, bool):
             return _rest(m, number, modulus)
@@ -33,6 +37,11 @@ def computed(m: Machine, op: str, left: Value, right: Value) -> SymV | None:
             moved = symbols.Binary(op, rest, symbols.constant(step))
             m.numbers.rests[moved] = (number + step if op == "+" else number - step, modulus)
             return SymV(moved)
+        case SymV(rest), ConstV(int() as slots) if op == "%" and rest in m.numbers.rests and slots > 0:
+            number, modulus = m.numbers.rests[rest]
+            assumed = f"{symbols.text_of(modulus)} is a multiple of {slots}"
+            m.oracle.choose(symbols.call("multiple", modulus, symbols.constant(slots)), assumed, options=1)
+            return ConstV(number % slots)
         case SymV(number), ConstV(int() as step) if op in "+-" and not isinstance(step, bool):
             base, far = linear(number)
             told = m.numbers.are_counted_from(base)
