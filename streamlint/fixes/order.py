@@ -37,7 +37,7 @@ def fixed(scene: Scene, earlier: int, later: int, *, whole_device: bool = True) 
     first, second = stream_at(scene.trace, earlier), stream_at(scene.trace, later)
     if first is None:
         return ()
-    places = list(scene.places(earlier, later))
+    places = _of_one_device(list(scene.places(earlier, later)))
     found = _best(_work_waits(place, scene.trace, earlier) for place in places)
     if not found and second is not None:
         found = _best(_stream_waits(place, first, second) for place in places)
@@ -47,6 +47,14 @@ def fixed(scene: Scene, earlier: int, later: int, *, whole_device: bool = True) 
     if not found and whole_device:
         found = _best(_device_waits(place) for place in places)
     return found
+
+
+def _of_one_device(places: Sequence[Place]) -> Sequence[Place]:
+    """Those where the device is current that is so at the nearest: ``get_current_stream()`` is another elsewhere.
+
+    ``with Device(1): y = x.sum()``: the line stands inside, and not before the ``with``.
+    """
+    return [place for place in places if place.sight.device == places[0].sight.device]
 
 
 def joined(scene: Scene, earlier: int, later: int) -> tuple[Fix, ...]:

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
     from streamlint.interp.state.frames import Frame
     from streamlint.interp.state.machine import Machine
-    from streamlint.trace import BufferId, EventId, GraphId, StreamId
+    from streamlint.interp.state.symbols import Symbol
+    from streamlint.trace import BufferId, DeviceId, EventId, GraphId, StreamId
 
 T = TypeVar("T", StreamV, EventV, GraphV, BufferV)
 
@@ -56,6 +57,8 @@ class Sight:
     default: StreamId | None
     is_main: bool
     """Whether the main thread runs here."""
+    device: tuple[DeviceId | None, Symbol | None] = (CURRENT_DEVICE, None)
+    """Which device is current, as the code says it, or what names it."""
 
     def streams(self, number: StreamId) -> Iterator[tuple[str, StreamV]]:
         return self._found(StreamV, number)
@@ -139,7 +142,9 @@ def seen_by(
             current[lib] = stream.id
     default = m.defaults.get((m.default_stream, where))
     main = m.lane == MAIN_LANE
-    return Sight(len(m.ops), values, elements, apis, written, current, default.id if default else None, main)
+    selected = (m.exact_device, m.device_symbol)
+    named_default = default.id if default else None
+    return Sight(len(m.ops), values, elements, apis, written, current, named_default, main, selected)
 
 
 def with_first(m: Machine, frame: Frame, before: Sight, statement: ast.stmt) -> Sight:
