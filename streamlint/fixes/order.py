@@ -37,10 +37,10 @@ def fixed(scene: Scene, earlier: int, later: int, *, whole_device: bool = True) 
     first, second = stream_at(scene.trace, earlier), stream_at(scene.trace, later)
     if first is None:
         return ()
-    places = _of_one_device(list(scene.places(earlier, later)))
+    places = list(scene.places(earlier, later))
     found = _best(_work_waits(place, scene.trace, earlier) for place in places)
     if not found and second is not None:
-        found = _best(_stream_waits(place, first, second) for place in places)
+        found = _best(_stream_waits(place, first, second) for place in _of_one_device(places))
     if not found:
         around = _through(scene, earlier, later) if second is not None else iter(())
         found = _best(chain(around, (_host_waits(place, first) for place in places)))
