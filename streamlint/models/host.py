@@ -140,6 +140,9 @@ MAKE_CLASSES = frozenset(
 )
 """Functions whose result is a class of which objects keep what they are given."""
 
+REPLACES_FIELDS = frozenset({"dataclasses.replace", "copy.replace", "attr.evolve", "attrs.evolve"})
+"""Functions that give another object with the fields of one, but for those that are named."""
+
 MAKES_FIELDS = frozenset({"define", "s", "frozen"})
 """Decorators of attrs beside ``dataclass`` by which the declarations of a class are its fields ..."""
 HAVE_FIELDS = frozenset({"NamedTuple", "BaseModel", "Struct"})

@@ -69,6 +69,9 @@ MAPPINGS = frozenset((Mapping.__name__, MutableMapping.__name__))
 OF_MAPPINGS = frozenset(name for name in dir(Mapping) if not name.startswith("_"))
 """What ``collections.abc`` gives to a class that says how to walk and to ask it."""
 
+OF_NAMED_TUPLES = frozenset({"_replace", "_asdict"})
+"""Methods of named tuples that give their fields by name."""
+
 HAVE_EVENTS = frozenset({"threading", "multiprocessing", "asyncio"})
 """Packages that have an ``Event`` of their own."""
 

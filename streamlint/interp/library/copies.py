@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp.facts import answers, flags
-from streamlint.interp.library import addresses, devices, dtypes, tensors
+from streamlint.interp.library import addresses, devices, dtypes, named_host, tensors
 from streamlint.interp.state import flavors, names, outside, symbols
 from streamlint.interp.state.ends import PathEnds
 from streamlint.interp.state.values import (
@@ -202,7 +202,7 @@ def _to(m: Machine, view: BufferV, args: list[Value], kwargs: dict[str, Value], 
         return tensors.operate(m, span, "to(copy=True)" if copied else "to(dtype)", [view])
     device = devices.as_device(m, target)
     if device.is_host:
-        if _names_host(m.frame.calling):
+        if named_host.by_call(m, m.frame.calling):
             _leaves_device(m, view, kwargs)
         return _to_host(m, view, span, blocking=not non_blocking)
     return _to_device(m, view, device, span, blocking=not non_blocking)
@@ -233,19 +233,6 @@ def _is_made_with_host(m: Machine, view: BufferV) -> bool:
             if op.at.span in of_host:
                 return True
             made.update(access.buffer for access in op.accesses if access.mode is Mode.READ)
-    return False
-
-
-def _names_host(call: ir.Call | None) -> bool:
-    """Whether a call itself says that it goes to the host; what a variable holds may differ between runs."""
-    for argument in call.args if call is not None else ():
-        match argument.value:
-            case ir.Const(value=str() as text) if text.startswith("cpu"):
-                return True
-            case ir.Call(func=ir.Attr(name="device"), args=(ir.Arg(value=ir.Const(value=str() as text)),)):
-                return text.startswith("cpu")
-            case _:
-                pass
     return False
 
 

@@ -87,6 +87,10 @@ def assign(m: Machine, target: ir.Expr, value: Value) -> None:
             store(m, target.id, value)
         case ir.Attr():
             objects.set_attribute(m, m.python.evaluate(m, target.value), target.name, value, target.span)
+        case ir.Index(value=ir.Attr(name="__dict__", value=owner)):
+            at = m.python.evaluate(m, target.index)
+            if isinstance(at, ConstV) and isinstance(at.value, str):
+                objects.set_attribute(m, m.python.evaluate(m, owner), at.value, value, target.span)
         case ir.Index():
             container, at = m.python.evaluate(m, target.value), m.python.evaluate(m, target.index)
             containers.set_index(m, container, at, value, target.span)

@@ -12,7 +12,7 @@ from streamlint.interp.python import (
     conditions,
     container_methods,
     containers,
-    instances,
+    fields,
     iterators,
     kinds,
     objects,
@@ -91,8 +91,10 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
         return _transparent(args, kwargs)
     if path in host.SAYS_TYPE and len(args) == 2 and _is_order(args):
         return args[1]
-    if path == "dataclasses.fields" and args and (told := instances.fields(m, args[0])) is not None:
+    if path == "dataclasses.fields" and args and (told := fields.listed(m, args[0])) is not None:
         return told
+    if path in host.REPLACES_FIELDS and args and (other := fields.replaced(m, args[0], kwargs, span)):
+        return other
     if path in host.QUEUES:
         made = feeding.bounded(m, m.new_list((), kind=last), args, kwargs)
         monitors.watch(m, made, MonitorKind.QUEUE, span)
@@ -221,8 +223,8 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
         case "getattr" if first == ApiV("torch"):
             # getattr(torch, self.device): a device module chosen by name.
             return ApiV("torch.cuda")
-        case "vars" if isinstance(first, HeapV) and (named := m.heap[first.id].attrs):
-            return _dictionary(m, "dict", [], named, span)
+        case "vars" if isinstance(first, HeapV) and m.heap[first.id].attrs:
+            return fields.table(m, first)
         case "getattr" | "vars":
             # One of all that there is, which is not known; what is taken out of that is held by who takes it.
             return m.fresh(name, span, tuple(elements.parts(m, first)))

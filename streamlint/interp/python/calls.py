@@ -33,6 +33,7 @@ from streamlint.interp.python import (
     container_methods,
     contexts,
     expr,
+    fields,
     functions,
     given_objects,
     instances,
@@ -324,8 +325,10 @@ def call_method(
                 return call(m, method, args, kwargs, span)
             if threads.is_method(m, receiver, name):
                 return threads.method(m, receiver, name, args, kwargs, span)
-            found = torch_modules.of_object(m, receiver, name, args) or mappings.of_object(
-                m, receiver, name, args, span
+            found = (
+                torch_modules.of_object(m, receiver, name, args)
+                or mappings.of_object(m, receiver, name, args, span)
+                or fields.of_tuple(m, receiver, name, kwargs, span)
             )
             if found is not None:
                 return found

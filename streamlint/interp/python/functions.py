@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp.facts import classes, kinds, known, modules, patches, touching
-from streamlint.interp.library import annotated, arrays, escape, kernels, tensors, unresolved
+from streamlint.interp.library import annotated, arrays, escape, kernels, named_host, tensors, unresolved
 from streamlint.interp.python import caching, calls, containers, stmt
 from streamlint.interp.state import arguments, callers, names, symbols
 from streamlint.interp.state.budgets import LIMITS
@@ -216,6 +216,7 @@ def run_function(
     """Runs a body with its arguments bound."""
     m.activations += 1
     env = Env({}, function.module, func.closure, m.activations)
+    env.to_host = named_host.parameters(m, function, span, bound=func.receiver is not None)
     touched = touching.may_touch(m.project, func.function)
     owner = classes.class_of(m, func, args)
     frame = Frame(env, func.name, touched, on_yield, cls=owner, receiver=func.receiver)

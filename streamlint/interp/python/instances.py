@@ -9,12 +9,8 @@ from streamlint.interp.facts import classes, modules
 from streamlint.interp.state import naming
 from streamlint.interp.state.values import (
     NONE,
-    ClassV,
-    ConstV,
     FuncV,
     HeapV,
-    Shape,
-    TupleV,
     Value,
 )
 
@@ -57,21 +53,6 @@ def initialize(
     after = classes.method(m, made, "__post_init__")
     if after is not None:
         m.python.call(m, after, [], {}, span)
-
-
-def fields(m: Machine, value: Value) -> Value | None:
-    """``dataclasses.fields(state)``: what tells the fields of a dataclass of the tree, each with its name."""
-    held = m.heap[value.id] if isinstance(value, HeapV) else None
-    decl = held.cls if held is not None else value.decl if isinstance(value, ClassV) else None
-    declared = classes.dataclass_fields(m, decl) if decl is not None else None
-    if declared is None:
-        return None
-    told = []
-    for name in declared:
-        one = m.new_object(Shape.INSTANCE, role="field")
-        m.heap[one.id].attrs["name"] = ConstV(name)
-        told.append(one)
-    return TupleV(tuple(told))
 
 
 def _default(m: Machine, decl: ir.ClassDecl, default: ir.Expr) -> Value:

@@ -17,7 +17,7 @@ from streamlint.interp.library import (
     threads,
     torch_modules,
 )
-from streamlint.interp.python import given_objects, variables
+from streamlint.interp.python import fields, given_objects, variables
 from streamlint.interp.state import arguments, elements, giving_up, names, naming, symbols
 from streamlint.interp.state.values import (
     NONE,
@@ -170,6 +170,8 @@ def _instance_attribute(m: Machine, value: HeapV, name: str, span: Span) -> Valu
         return MethodV(value, name) if waited else SymV(symbols.Attr(m.symbol_of_object(value), name))
     if name == "__class__":
         return ClassV(held.cls)
+    if name == "__dict__" and held.attrs:
+        return fields.table(m, value)
     member = classes.lookup(m, held.cls, name)
     if isinstance(member, FuncV):
         kinds = member.function.decorators
@@ -186,6 +188,8 @@ def _instance_attribute(m: Machine, value: HeapV, name: str, span: Span) -> Valu
     if threads.is_method(m, value, name) or torch_modules.inherits(m, value, name):
         return MethodV(value, name)
     if name in python.OF_MAPPINGS and classes.is_mapping(m, value):
+        return MethodV(value, name)
+    if name in python.OF_NAMED_TUPLES and classes.dataclass_fields(m, held.cls) is not None:
         return MethodV(value, name)
     held.attrs[name] = unknown_attribute(m, value, name)
     made = variables.stream_attribute(m, value, held.cls, name)

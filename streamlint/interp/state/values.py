@@ -369,6 +369,8 @@ class Env:
     """Names declared ``global`` (looked up in the module) ..."""
     enclosing: frozenset[str] = frozenset()
     """... and ``nonlocal``."""
+    to_host: frozenset[str] = frozenset()
+    """Parameters for which the call itself names the host: ``to_device(outputs, "cpu")``."""
 
 
 @frozen()
