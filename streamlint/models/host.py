@@ -140,6 +140,23 @@ MAKE_CLASSES = frozenset(
 )
 """Functions whose result is a class of which objects keep what they are given."""
 
+MAPS_TREES = {
+    **dict.fromkeys(
+        ("torch.utils._pytree.tree_map", "torch.utils._pytree.tree_map_", "optree.tree_map"), (0, 1)
+    ),
+    **dict.fromkeys(("torch.utils._pytree.tree_map_only", "torch.utils._pytree.tree_map_only_"), (1, 2)),
+    **dict.fromkeys(
+        (
+            "lightning_utilities.core.apply_func.apply_to_collection",
+            "lightning_utilities.apply_to_collection",
+            "pytorch_lightning.utilities.apply_func.apply_to_collection",
+        ),
+        (2, 0),
+    ),
+    "accelerate.utils.recursively_apply": (0, 1),
+}
+"""Functions that call one for each tensor in lists and tables: where they take the function, and these."""
+
 REPLACES_FIELDS = frozenset({"dataclasses.replace", "copy.replace", "attr.evolve", "attrs.evolve"})
 """Functions that give another object with the fields of one, but for those that are named."""
 

@@ -53,17 +53,38 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.symbols import Symbol
     from streamlint.source import Span
 
 
 def is_true(m: Machine, value: Value, span: Span, name: str) -> bool:
     """Whether a flag such as ``non_blocking`` is set; an unknown one is taken as set on one path."""
     value = names.settle(m, value)
-    known = answers.constant(m, value)
+    known = answers.taken(m, value)
     if known is not None:
         return known
     key, negated = symbols.question(symbol_of(value))
     return (m.oracle.choose(key, name, relevant=False) == 0) != negated
+
+
+def returns_early(m: Machine, value: Value, span: Span) -> bool:
+    """Whether ``non_blocking`` is set. Where code says that it is unless a caller asks otherwise, it is.
+
+    What is wrong then is so as the code is meant to be used; a copy that blocks orders no less.
+    """
+    value = names.settle(m, value)
+    if isinstance(value, SymV) and value.symbol not in m.oracle.memo and _is_usual(m, value.symbol):
+        m.oracle.answer(value.symbol, 0)
+    return is_true(m, value, span, "non_blocking")
+
+
+def _is_usual(m: Machine, symbol: Symbol) -> bool:
+    """Whether a flag is a parameter with the default True: ``def __init__(self, net, non_blocking=True)``."""
+    if symbol not in m.parameters:
+        return False
+    scope, name = m.parameters[symbol]
+    defaults = (param.default for param in scope.function.params if param.name == name)
+    return any(isinstance(default, ir.Const) and default.value is True for default in defaults)
 
 
 def asks_for_pinned(m: Machine, value: Value, span: Span, name: str) -> Evidence | None:
@@ -86,7 +107,7 @@ def method(
         case "copy_":
             source = args[0] if args else kwargs.get("src", NONE)
             non_blocking = kwargs.get("non_blocking", args[1] if len(args) > 1 else ConstV(False))
-            _copy_in(m, view, source, span, blocking=not is_true(m, non_blocking, span, "non_blocking"))
+            _copy_in(m, view, source, span, blocking=not returns_early(m, non_blocking, span))
             return view
         case "cpu":
             _leaves_device(m, view, kwargs)
@@ -181,7 +202,7 @@ def _is_given_by_unseen(m: Machine, source: Value, memory: BufferV) -> bool:
 
 def _flag(m: Machine, args: list[Value], kwargs: dict[str, Value], span: Span) -> bool:
     if "non_blocking" in kwargs:
-        return is_true(m, kwargs["non_blocking"], span, "non_blocking")
+        return returns_early(m, kwargs["non_blocking"], span)
     return any(isinstance(a, ConstV) and a.value is True for a in args)
 
 
@@ -202,7 +223,7 @@ def _to(m: Machine, view: BufferV, args: list[Value], kwargs: dict[str, Value], 
         return tensors.operate(m, span, "to(copy=True)" if copied else "to(dtype)", [view])
     device = devices.as_device(m, target)
     if device.is_host:
-        if named_host.by_call(m, m.frame.calling):
+        if named_host.by_call(m.frame.calling, names.settle(m, target)):
             _leaves_device(m, view, kwargs)
         return _to_host(m, view, span, blocking=not non_blocking)
     return _to_device(m, view, device, span, blocking=not non_blocking)

@@ -41,7 +41,7 @@ def as_device(m: Machine, value: Value) -> DeviceV:
         case DeviceV():
             return value
         case ConstV(str() as text):
-            return _named(text)
+            return replace(_named(text), passed=value.passed)
         case ConstV(int() as number) if not isinstance(number, bool):
             return numbered(number)
         case ConstV(None):

@@ -120,6 +120,22 @@ def part_of(m: Machine, value: Value) -> Value:
             return value
 
 
+def element_of(m: Machine, view: BufferV, key: str) -> BufferV | None:
+    """``out["logits"]`` of what a call gave, or was moved as a whole: a part of it, as ``out.logits`` is.
+
+    What code outside passes was a dict before it was taken for a tensor.
+    """
+    if not _may_be_table(m, view) or members.is_number(key):
+        return None
+    return replace(_part(view, key), flavor=Flavor.OPAQUE)
+
+
+def _may_be_table(m: Machine, view: BufferV) -> bool:
+    """Whether a call gave something of which nothing says that it is a tensor."""
+    known = m.buffers[view.id]
+    return known.kind is not Evidence.SHOWN and known.origin is Origin.RESULT
+
+
 def _of_holder(m: Machine, view: BufferV, name: str, args: list[Value], span: Span) -> Value | None:
     """What only an object has that holds tensors: ``batch.items()``, ``batch.apply(lambda x: x.half())``."""
     given = [value for value in (names.settle(m, arg) for arg in args) if isinstance(value, FuncV)]
@@ -127,11 +143,19 @@ def _of_holder(m: Machine, view: BufferV, name: str, args: list[Value], span: Sp
         m.python.call(m, function, [view], {}, span)
     if given:
         return view
-    if name == "keys":
-        return m.fresh(name, span)
-    if name == "items":
-        return several(m, TupleV((m.fresh("key", span), view)))
-    return None
+    return _of_table(m, view, name, span)
+
+
+def _of_table(m: Machine, view: BufferV, name: str, span: Span) -> Value | None:
+    match name:
+        case "keys":
+            return m.fresh(name, span)
+        case "items":
+            return several(m, TupleV((m.fresh("key", span), view)))
+        case "values":
+            return several(m, view)
+        case _:
+            return None
 
 
 def several(m: Machine, one: Value) -> HeapV:
@@ -229,6 +253,9 @@ def method(
         return m.new_buffer("", Space.PAGEABLE, Origin.RESULT, Flavor.TORCH, span)
     if name.endswith("_") and not name.endswith("__"):
         return in_place.method(m, view, name, args, kwargs, span)
+    may_be_table = _may_be_table(m, view) and not (args or kwargs)
+    if may_be_table and (listed := _of_table(m, view, name, span)) is not None:
+        return listed
     is_private = name.startswith("_") and not name.endswith("__")
     if (is_private or view.flavor is Flavor.OPAQUE) and not members.is_tensor_method(name):
         # What is documented are operators; x._values() may be anything.

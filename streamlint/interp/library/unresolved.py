@@ -22,7 +22,7 @@ from streamlint.interp.state.values import (
     TupleV,
     Value,
 )
-from streamlint.models import cuda_driver, cuda_runtime, host, vocabulary
+from streamlint.models import cuda_driver, cuda_runtime, host, readers, vocabulary
 from streamlint.models import torch as torch_model
 from streamlint.models.schema import Lib
 from streamlint.trace import (
@@ -36,10 +36,11 @@ from streamlint.trace import (
     Launch,
     Mode,
     Origin,
+    Space,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
@@ -94,12 +95,18 @@ def opaque(
     if last == "set_result" and tensors_given:
         # torch.futures.Future: who asks for the result waits for an event of the future's.
         escape.recorded_behind(m, span)
+    on_host = [view for view in tensors_given if m.space(view).on_host]
+    if on_host and _reads_at_once(m, function) and not any(_is_on_device(m, v) for v in tensors_given):
+        # accuracy_score(labels, page): what nothing is known of is on the host as well, or it would fail.
+        for view in on_host:
+            tensors.read_on_host(m, view, span, last)
+        return m.result(function, span)
     callbacks = [value for value in values if isinstance(value, CallbackV) and not value.address]
     lifetime.escapes(m, callbacks, span)
     launched = _launched(m, values, tensors_given)
     if not launched:
-        on_host = all(m.space(view).on_host for view in tensors_given)
-        escape.through(m, [*values, *holds], span, spelling.called(m, span) or name, handles=on_host)
+        handles = len(on_host) == len(tensors_given)
+        escape.through(m, [*values, *holds], span, spelling.called(m, span) or name, handles=handles)
     registered = _is_registered(m, function)
     keeps = last in host.HANDOFF_METHODS or _is_class(last) or _is_getter(m, last, values)
     # comm.send(x.data.ptr, n, dtype, peer, stream.ptr): who gets an address and a handle launches work.
@@ -200,6 +207,33 @@ def _is_registered(m: Machine, function: str | Symbol) -> bool:
     if isinstance(function, str):
         return function.startswith(torch_model.REGISTERED) and not _is_class(function.rpartition(".")[2])
     return _made_by(m, function).startswith(torch_model.REGISTERED)
+
+
+def _reads_at_once(m: Machine, function: str | Symbol) -> bool:
+    """A function of a library of the host, or a method of what one gave: ``open(path, "wb").write(page)``.
+
+    What its classes are given they may keep: ``pandas.DataFrame(page)``.
+    """
+    if isinstance(function, str):
+        return readers.at_once(function) and not _is_class(function.rpartition(".")[2])
+    came_from = (m.makers.get(one) or symbols.function_called(one) for one in _givers(function))
+    return any(path and readers.at_once(path) for path in came_from)
+
+
+def _givers(function: Symbol) -> Iterator[Symbol]:
+    """Whose method it is, and what gave that: ``open(path)`` of ``with open(path) as file: file.write``."""
+    for one in symbols.owners(function):
+        yield one
+        match one:
+            case symbols.Call(symbols.Name("entering"), (inner,)):
+                yield inner
+                yield from symbols.owners(inner)
+            case _:
+                pass
+
+
+def _is_on_device(m: Machine, view: BufferV) -> bool:
+    return m.space(view) is Space.DEVICE
 
 
 def _made_by(m: Machine, function: str | Symbol) -> str:

@@ -91,10 +91,8 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
         return _transparent(args, kwargs)
     if path in host.SAYS_TYPE and len(args) == 2 and _is_order(args):
         return args[1]
-    if path == "dataclasses.fields" and args and (told := fields.listed(m, args[0])) is not None:
+    if args and (told := fields.of_function(m, path, args[0], kwargs, span)) is not None:
         return told
-    if path in host.REPLACES_FIELDS and args and (other := fields.replaced(m, args[0], kwargs, span)):
-        return other
     if path in host.QUEUES:
         made = feeding.bounded(m, m.new_list((), kind=last), args, kwargs)
         monitors.watch(m, made, MonitorKind.QUEUE, span)
@@ -263,6 +261,8 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
             return given_by(name, first)
         case "exit" | "quit":
             raise PathEnds
+        case "type" if len(args) == 1:
+            return kinds.type_of(m, first)
         case (
             "type"
             | "callable"

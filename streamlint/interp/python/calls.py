@@ -27,6 +27,7 @@ from streamlint.interp.library import (
     threads,
     torch_modules,
     unresolved,
+    used_as,
     weakly,
 )
 from streamlint.interp.python import (
@@ -37,6 +38,7 @@ from streamlint.interp.python import (
     functions,
     given_objects,
     instances,
+    kinds,
     library_calls,
     mappings,
     module_containers,
@@ -203,6 +205,9 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
                 m.is_memory(operand, Evidence.SHOWN)
             output = operators.torch_function(m, f"torch.nn.functional.{function}", args, kwargs, span)
             return hooks.after_call(m, func, args, output, span)
+        case SymV(symbols.Call(symbols.Name("type"), _)) if kinds.takes_container(m, args) and not kwargs:
+            # type(batch)(x.to(device) for x in batch): what it holds is what it is given.
+            return args[0]
         case SymV(symbol) if symbol in m.life.weak:
             return weakly.referred(m, func)
         case SymV(symbol) if m.makers.get(symbol) in host.MAKE_CLASSES:
@@ -292,6 +297,8 @@ def call_method(
             no_memory.is_waited_for(m, receiver)
             return symbolic_method(m, SymV(symbol_of(receiver), (receiver,)), name, args, kwargs, span)
         case BufferV():
+            if members.is_tensor_method(name):
+                used_as.shows(m, receiver, used_as.Use.TENSOR)
             return tensor_methods.method(m, receiver, name, args, kwargs, span)
         case DeviceV():
             row = models.find_method(Role.DEVICE, None, name)
@@ -441,6 +448,7 @@ def _symbolic_method(
         return host_arrays.function(m, f"numpy.{name}", [receiver, *args], kwargs, span)
     if members.is_tensor_method(name) and not tensors.holds_stream(m, receiver):
         shown = Evidence.INFERRED if members.shows_tensor(name, kwargs) else Evidence.ASSUMED
+        used_as.shows(m, receiver, used_as.Use.TENSOR)
         view = tensors.as_buffer(m, receiver, kind=shown)
         return tensor_methods.method(m, view, name, args, kwargs, span)
     # worker = object.__new__(Worker); worker.event = e: what was stored in it goes along.

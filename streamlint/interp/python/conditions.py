@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp.facts import answers
-from streamlint.interp.library import tensors, threads
+from streamlint.interp.library import tensors, threads, used_as
 from streamlint.interp.python import keys, kinds
 from streamlint.interp.state import elements, names, rings, symbols
 from streamlint.interp.state.values import (
@@ -141,6 +141,8 @@ def ask(
         m.equal[side] = other
     if answer:
         kinds.shown_by(m, key)
+    else:
+        used_as.denied(m, key)
     return answer != negated
 
 

@@ -20,7 +20,9 @@ from streamlint.interp.library import (
     sizes,
     stored,
     stream_values,
+    tensor_methods,
     tensors,
+    used_as,
 )
 from streamlint.interp.python import alike, keys, stocks
 from streamlint.interp.state import counted, elements, names, rings, symbols
@@ -245,6 +247,8 @@ def _picked(value: Value, by: str) -> Value:
 def index(m: Machine, value: Value, at: Value, span: Span) -> Value:
     """``value[at]``"""
     value, at = names.settle(m, value), names.settle(m, at)
+    if isinstance(at, ConstV) and isinstance(at.value, str):
+        used_as.shows(m, value, used_as.Use.MAPPING)
     match value, at:
         case (TupleV(items), ConstV(int() as i)) if -len(items) <= i < len(items):
             return items[i]
@@ -253,15 +257,17 @@ def index(m: Machine, value: Value, at: Value, span: Span) -> Value:
         ) and isinstance(found.value, int):
             return items[found.value]
         case (TupleV(items), SliceV()):
-            return TupleV(tuple(_slice(list(items), at) or items))
+            return TupleV(tuple(elements.sliced(list(items), at) or items))
         case TupleV(items), _:
             return items[0] if items else m.fresh("item", span)
         case (FuncV() | PartialV() | SymV(), _) if (kernel := arrays.configured(m, value, at)) is not None:
             return kernel
         case HeapV(), _:
             return _heap_index(m, value, at, span)
-        case BufferV(flavor=Flavor.TORCH | Flavor.OPAQUE), ConstV(str()):
-            # `state["step"]`: what was taken for a tensor is a dict.
+        case BufferV(flavor=Flavor.TORCH | Flavor.OPAQUE), ConstV(str() as key):
+            # `state["step"]`: what was taken for a tensor is a dict, and holds what was moved as one.
+            if (held := tensor_methods.element_of(m, value, key)) is not None:
+                return held
             return SymV(symbols.Item(_before(m, value), symbol_of(at)), (value,))
         case BufferV(), _:
             return _view(m, value, at, span)
@@ -321,7 +327,7 @@ def _heap_index(m: Machine, value: HeapV, at: Value, span: Span) -> Value:
         m.heap[made.id].kind, m.heap[made.id].sample = held.kind, held.sample
         return made
     if isinstance(at, SliceV):
-        part = _slice(held.items, at) if not held.open else None
+        part = elements.sliced(held.items, at) if not held.open else None
         made = m.new_list(part if part is not None else held.items)
         if part is None:
             # hops[:n]: elements that were not asked for yet share what those of the whole list share.
@@ -381,18 +387,6 @@ def _of_slice(m: Machine, held: HeapObject, at: Value, span: Span) -> Value:
             return index(m, whole, replace(at, lo=ConstV(lo + more)), span)
         case _:
             return index(m, whole, at, span)
-
-
-def _slice(items: list[Value], at: SliceV) -> list[Value] | None:
-    bounds: list[int | None] = []
-    for part in (at.lo, at.hi, at.step):
-        if part is None or part == NONE:
-            bounds.append(None)
-        elif isinstance(part, ConstV) and isinstance(part.value, int):
-            bounds.append(part.value)
-        else:
-            return None
-    return items[slice(*bounds)] if bounds[2] != 0 else None
 
 
 def _view(m: Machine, value: BufferV, at: Value, span: Span) -> Value:

@@ -10,13 +10,21 @@ from typing import TYPE_CHECKING
 from streamlint.interp.facts import classes
 from streamlint.interp.python import containers, instances
 from streamlint.interp.state.values import ClassV, ConstV, HeapV, Shape, TupleV, Value
+from streamlint.models import host
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
 
 
-def listed(m: Machine, value: Value) -> Value | None:
+def of_function(m: Machine, path: str, value: Value, changes: dict[str, Value], span: Span) -> Value | None:
+    """A function of ``dataclasses`` and its kin; None for others, and for objects of unknown classes."""
+    if path == "dataclasses.fields":
+        return _listed(m, value)
+    return replaced(m, value, changes, span) if path in host.REPLACES_FIELDS else None
+
+
+def _listed(m: Machine, value: Value) -> Value | None:
     """``dataclasses.fields(state)``: what tells the fields of a dataclass of the tree, each with its name."""
     held = m.heap[value.id] if isinstance(value, HeapV) else None
     decl = held.cls if held is not None else value.decl if isinstance(value, ClassV) else None

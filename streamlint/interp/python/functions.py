@@ -70,7 +70,7 @@ def call_function(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, 
             m, wrapper, [*([] if func.receiver is None else [func.receiver]), *args], kwargs, span
         )
     active = [frame.function for frame in m.frames].count(func.name)
-    if active > 1 or _is_remote(m, func, [*args, *kwargs.values()], depth):
+    if active >= _most_active(func) or _is_remote(m, func, [*args, *kwargs.values()], depth):
         return _cut(m, func, args, kwargs, span)
     if depth >= LIMITS.call_depth:
         m.project.budgets.left_out.add("depth of calls")
@@ -94,6 +94,13 @@ def call_function(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, 
     return caching.remembered(
         m, func, args, kwargs, lambda: run_function(m, func, function, args, kwargs, span)
     )
+
+
+def _most_active(func: FuncV) -> int:
+    """How often a function may call itself: a short one may walk a list of tables of tensors."""
+    decl = func.function
+    is_short = isinstance(decl, ir.FunctionDecl) and decl.end_line - decl.span.line <= 2 * SHORT
+    return 3 if is_short else 2
 
 
 def _loaded(func: FuncV, *, outside: bool) -> tuple[ir.Function, str]:
@@ -149,7 +156,7 @@ def _is_remote(m: Machine, func: FuncV, given: list[Value], depth: int) -> bool:
 
     ``def step(x, lane): return self.last.step(x, lane)`` hands on what matters, however deep that goes.
     """
-    if depth > 1 and any(isinstance(names.settle(m, value), _ORDERS) for value in given):
+    if depth > 1 and any(_matters(m, names.settle(m, value)) for value in given):
         return False
     if touching.may_touch(m.project, func.function) or not isinstance(func.function, ir.FunctionDecl):
         return False
@@ -157,6 +164,13 @@ def _is_remote(m: Machine, func: FuncV, given: list[Value], depth: int) -> bool:
     if depth < DEEP:
         return depth > 1 and lines > LONG
     return depth >= DEEPEST or lines > SHORT or _decides(m.project, func.function)
+
+
+def _matters(m: Machine, value: Value) -> bool:
+    """A stream, or a function that works with some: ``map_tensors(batch, copy_aside)``."""
+    if isinstance(value, FuncV):
+        return touching.may_touch(m.project, value.function)
+    return isinstance(value, _ORDERS)
 
 
 _BRANCHING: Kept[ir.FunctionDecl, bool] = Kept()
@@ -216,7 +230,6 @@ def run_function(
     """Runs a body with its arguments bound."""
     m.activations += 1
     env = Env({}, function.module, func.closure, m.activations)
-    env.to_host = named_host.parameters(m, function, span, bound=func.receiver is not None)
     touched = touching.may_touch(m.project, func.function)
     owner = classes.class_of(m, func, args)
     frame = Frame(env, func.name, touched, on_yield, cls=owner, receiver=func.receiver)
@@ -224,6 +237,7 @@ def run_function(
     frame.gradless = m.frame.gradless or _is_gradless(func)
     given = [func.receiver, *args] if func.receiver is not None else args
     bind(m, env, func, function, given, kwargs)
+    named_host.mark(m, env, function, span, bound=func.receiver is not None)
     m.frames.append(frame)
     m.calls.append(span)
     m.covered.add(f"{function.module}:{function.qualname}")

@@ -71,6 +71,23 @@ def _is_a(m: Machine, value: Value, option: Value) -> bool | None:
             return None
 
 
+def type_of(m: Machine, value: Value) -> Value:
+    """``type(batch)``, of which objects are made: ``type(batch)(x.to(device) for x in batch)``."""
+    match value:
+        case HeapV() if m.heap[value.id].shape is Shape.INSTANCE:
+            cls = m.heap[value.id].cls
+            return ClassV(cls) if cls is not None else given_by("type", value)
+        case HeapV() | TupleV() if (own := _class_of(m, value)) is not None:
+            return ApiV(own)
+        case _:
+            return given_by("type", value)
+
+
+def takes_container(m: Machine, args: list[Value]) -> bool:
+    """Whether a call of ``type(batch)`` gets a list or a table, which is what it gives."""
+    return len(args) == 1 and isinstance(args[0], HeapV) and m.heap[args[0].id].shape is not Shape.INSTANCE
+
+
 def shown_by(m: Machine, test: Symbol) -> None:
     """What a test says of a value where a path takes it to be true: ``if isinstance(x, np.ndarray):``."""
     match test:

@@ -16,7 +16,7 @@ from streamlint.interp.library import (
     operators,
     unresolved,
 )
-from streamlint.interp.python import builtin, module_containers
+from streamlint.interp.python import builtin, module_containers, trees
 from streamlint.interp.state.values import ApiV, FuncV, Value, symbol_of
 from streamlint.models import torch as torch_model
 from streamlint.models import vocabulary
@@ -39,7 +39,11 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
     if row is not None and path != "torch.device":
         framework, api = row
         return effects.apply(m, framework, api, None, args, kwargs, span)
-    made = module_containers.made(m, path, args, kwargs, span) or builtin.call(m, path, args, kwargs, span)
+    made = (
+        module_containers.made(m, path, args, kwargs, span)
+        or trees.of_function(m, path, args, kwargs, span)
+        or builtin.call(m, path, args, kwargs, span)
+    )
     if made is not None:
         return made
     if path.startswith(("torch.", "torch_npu.")):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.interp.facts import classes
+from streamlint.interp.library import used_as
 from streamlint.interp.python import containers, objects
 from streamlint.interp.state import elements
 from streamlint.interp.state.values import ConstV, HeapV, SymV, TupleV, Value
@@ -20,6 +21,8 @@ def method(
     m: Machine, receiver: SymV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
 ) -> Value | None:
     """A mapping has one value for a key: ``streams.get(device)``, and later ``streams[device]``."""
+    if name in ("keys", "values", "items") and not (args or kwargs):
+        used_as.shows(m, receiver, used_as.Use.MAPPING)
     match name, args:
         case "get", [at, *rest] if len(rest) < 2 and not kwargs and not isinstance(at, ConstV):
             return containers.index(m, receiver, at, span)

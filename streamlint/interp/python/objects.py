@@ -16,6 +16,7 @@ from streamlint.interp.library import (
     tensor_methods,
     threads,
     torch_modules,
+    used_as,
 )
 from streamlint.interp.python import fields, given_objects, variables
 from streamlint.interp.state import arguments, elements, giving_up, names, naming, symbols
@@ -230,6 +231,7 @@ def iterated(m: Machine, value: Value, span: Span) -> Value:
     """What ``for x in value`` walks: the generator or the iterator that ``__iter__`` gives."""
     value = given_objects.settled(m, names.settle(m, value))
     if not isinstance(value, HeapV) or m.heap[value.id].shape is not Shape.INSTANCE:
+        used_as.shows(m, value, used_as.Use.SEQUENCE)
         return value
     begin = classes.method(m, value, "__iter__")
     return names.settle(m, m.python.call(m, begin, [], {}, span)) if begin is not None else value

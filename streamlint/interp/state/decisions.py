@@ -5,6 +5,9 @@ it asks the oracle; equal conditions get equal answers within a path (``if use_s
 and again at the join). ``Exploration`` then re-runs the entry with single decisions flipped, nearest
 first, so that every arm is reached at least once before combinations are tried. What an arm that was flipped
 asks again of another element, or in another pass or call, is answered alike.
+
+What a path has used in a way that one of its answers excludes, later paths know: who takes ``out["logits"]``
+of what ``isinstance(out, dict)`` was asked of has a dict (``Oracle.refuted``, ``Exploration.beliefs``).
 """
 
 from __future__ import annotations
@@ -48,6 +51,10 @@ class Oracle:
     """What the path has taken to be ``None``."""
     flipped: dict[tuple[Symbol, int], int] = field(default_factory=dict)
     """What a forced answer says of other elements, passes and calls, by what they would answer without it."""
+    beliefs: dict[Symbol, int] = field(default_factory=dict)
+    """What earlier paths have shown, by what it answers."""
+    refuted: dict[Symbol, int] = field(default_factory=dict)
+    """What this path has answered otherwise than what it has shown since, and the right answers."""
 
     def begin(self, forced: tuple[int, ...]) -> None:
         """Starts the path anew with other answers."""
@@ -78,6 +85,8 @@ class Oracle:
         asked = symbols.of_any(alike or key), default
         if position < len(self.forced):
             chosen = self.flipped[asked] = self.forced[position]
+        elif key in self.beliefs:
+            chosen = self.beliefs[key]
         else:
             # for key in batch: if isinstance(batch[key], Tensor): all of them before one among others.
             chosen = self.flipped.get(asked, default)
@@ -100,6 +109,11 @@ class Oracle:
             case _:
                 pass
 
+    def shows(self, key: Symbol, answer: int) -> None:
+        """Something the path does shows the answer to a test, which it may have answered otherwise."""
+        if self.memo.get(key, answer) != answer:
+            self.refuted.setdefault(key, answer)
+
     @property
     def chosen(self) -> tuple[int, ...]:
         return tuple(decision.chosen for decision in self.taken)
@@ -107,11 +121,20 @@ class Oracle:
     def so_far(self) -> Oracle:
         """A copy that stands for this point of the path."""
         given = self.forced[: len(self.taken)]
-        return Oracle(given, self.taken.copy(), self.memo.copy(), self.absent.copy(), self.flipped.copy())
+        return Oracle(
+            given,
+            self.taken.copy(),
+            self.memo.copy(),
+            self.absent.copy(),
+            self.flipped.copy(),
+            self.beliefs.copy(),
+        )
 
     def comes_by(self, earlier: Oracle) -> bool:
         """Whether the path, at its start, is one that comes by the point of another path."""
-        return self.forced == earlier.forced or self.forced[: len(earlier.taken)] == earlier.chosen
+        if self.forced == earlier.forced and self.beliefs == earlier.beliefs:
+            return True
+        return self.forced[: len(earlier.taken)] == earlier.chosen
 
     def go_on_from(self, earlier: Oracle) -> None:
         """Has answered what was answered until a point which this path comes by."""
@@ -139,6 +162,12 @@ class _Flip:
     forced: tuple[int, ...] = ()
     arm: tuple[Symbol, int] | None = None
     """The test whose answer that is, whichever element, pass or call asks, and the answer."""
+    anew: bool = False
+    """Whether it is the first path once more, which knows better."""
+
+
+MOST_CORRECTED = 5
+"""Paths that begin anew: as many as a table of lists of tables of tensors has layers, and one."""
 
 
 @dataclass(slots=True)
@@ -172,6 +201,10 @@ class Exploration(Generic[T]):
     """Known paths left out with an arm of a test that no path has taken ..."""
     combinations: int = 0
     """... and those that only combine arms which others have taken."""
+    beliefs: dict[Symbol, int] = field(default_factory=dict)
+    """Answers that a path has refuted of its own, as they should have been ..."""
+    corrected: int = 0
+    """... and how many paths began anew with one more: ``MOST_CORRECTED``."""
 
     def __iter__(self) -> Iterator[T]:
         waiting = [_Flip()]
@@ -193,9 +226,10 @@ class Exploration(Generic[T]):
             chosen_anew += queue is again
             flip = next((each for each in queue if each.arm not in arms), queue[0])
             queue.remove(flip)
-            runs += 1
-            oracle = Oracle(flip.forced)
+            runs += not flip.anew
+            oracle = Oracle(flip.forced, beliefs=dict(self.beliefs))
             result = self.run(oracle)
+            waiting[:0] = self._anew(oracle)
             busy = busy or self.is_busy(result)
             whole = whole or self.is_whole(result)
             outcome = self.outcome(result)
@@ -219,3 +253,12 @@ class Exploration(Generic[T]):
             arms.update((test, chosen[position]) for position, test in tests.items())
             if flip.arm is not None:
                 arms.add(flip.arm)
+
+    def _anew(self, oracle: Oracle) -> list[_Flip]:
+        """The path that begins anew, knowing the right answer to what one has answered wrongly first."""
+        wrong = [d.key for d in oracle.taken if d.key in oracle.refuted and d.key not in self.beliefs]
+        if not wrong or self.corrected == MOST_CORRECTED:
+            return []
+        self.corrected += 1
+        self.beliefs[wrong[0]] = oracle.refuted[wrong[0]]
+        return [_Flip(anew=True)]

@@ -138,3 +138,16 @@ def _number(bound: Value | None) -> int | None:
 
 def _bound(bound: Value | None) -> str | None:
     return None if bound is None or bound == NONE else text_of(symbol_of(bound))
+
+
+def sliced(items: list[Value], at: SliceV) -> list[Value] | None:
+    """``items[lo:hi:step]``, where its bounds are known."""
+    bounds: list[int | None] = []
+    for part in (at.lo, at.hi, at.step):
+        if part is None or part == NONE:
+            bounds.append(None)
+        elif isinstance(part, ConstV) and isinstance(part.value, int):
+            bounds.append(part.value)
+        else:
+            return None
+    return items[slice(*bounds)] if bounds[2] != 0 else None

@@ -112,6 +112,8 @@ class Path:
     """What unseen callers pass: the function and the parameter."""
     keys: dict[tuple[str, str], SymV] = field(default_factory=dict)
     """What they pass as keys, by the attribute of the object and the parameter: ``facts/call_keys.py``."""
+    denied: dict[Symbol, list[Symbol]] = field(default_factory=dict)
+    """What was taken not to be of some classes, and the tests that said so."""
     plain: set[Symbol] = field(default_factory=set)
     """Unknown values that were passed where an annotation wants a number or the like."""
     objects: set[BufferId] = field(default_factory=set)

@@ -51,6 +51,8 @@ class ConstV:
     value: Plain
     member: bool = field(default=False, compare=False)
     """Whether it is what a member of an enumeration stands for: ``x.to(Kind.HALF)`` names no device."""
+    passed: bool = field(default=False, compare=False)
+    """Whether it names the host where a function of the tree was called: ``to_device(outputs, "cpu")``."""
 
 
 @frozen()
@@ -101,6 +103,8 @@ class DeviceV:
     """Which unknown value names it."""
     places: bool = field(default=False, compare=False)
     """Whether it is PyTorch's: ``with torch.device("cuda"):`` says where tensors are made, no more."""
+    passed: bool = field(default=False, compare=False)
+    """As in ``ConstV``."""
 
     @property
     def is_host(self) -> bool:
@@ -369,8 +373,6 @@ class Env:
     """Names declared ``global`` (looked up in the module) ..."""
     enclosing: frozenset[str] = frozenset()
     """... and ``nonlocal``."""
-    to_host: frozenset[str] = frozenset()
-    """Parameters for which the call itself names the host: ``to_device(outputs, "cpu")``."""
 
 
 @frozen()

@@ -1,0 +1,45 @@
+"""Functions of libraries of the host that look at the memory they are given before they return.
+
+They hand nothing to a device and queue nothing, so memory that a copy still fills is read too early by them.
+What these libraries' classes are given they may keep a view of; methods of their objects read again.
+"""
+
+from __future__ import annotations
+
+_OF_PYTHON = (
+    # They work on the bytes of a buffer, or on numbers: https://docs.python.org/3/library/
+    *("pickle", "marshal", "struct", "json", "base64", "binascii", "hashlib", "hmac", "math", "statistics"),
+    *("zlib", "gzip", "bz2", "lzma", "csv"),
+    # https://docs.python.org/3/library/io.html#io.RawIOBase.write: the caller may change it afterwards.
+    *("open", "io", "socket"),
+)
+_OF_NUMBERS = (
+    # Functions on NumPy's arrays: https://docs.scipy.org/doc/scipy/, https://scikit-learn.org/stable/api/,
+    # https://scikit-image.org/docs/stable/api/
+    *("scipy", "sklearn", "skimage", "pycocotools", "librosa"),
+    # https://docs.opencv.org/4.x/: all but its module for CUDA, which has a table of its own.
+    "cv2",
+)
+_OF_FILES = (
+    # Images: https://pillow.readthedocs.io/, https://imageio.readthedocs.io; matplotlib copies what it shows.
+    *("PIL", "imageio", "tifffile", "matplotlib", "torchvision.utils", "torchvision.io"),
+    # Sound and volumes: https://python-soundfile.readthedocs.io/, https://nipy.org/nibabel/
+    *("soundfile", "nibabel", "SimpleITK"),
+    # Tables of tensors: https://huggingface.co/docs/safetensors/api/torch, https://docs.h5py.org/
+    *("safetensors", "h5py", "joblib", "cloudpickle", "dill", "msgpack", "orjson"),
+    # Compressed and hashed bytes
+    *("lz4", "zstandard", "blosc", "xxhash"),
+    # Records of a run, which turn what they get into numbers or texts at once: https://docs.wandb.ai/,
+    # https://pytorch.org/docs/stable/tensorboard.html
+    *("wandb", "mlflow", "tensorboardX", "torch.utils.tensorboard"),
+)
+_AT_ONCE = frozenset((*_OF_PYTHON, *_OF_NUMBERS, *_OF_FILES))
+_OTHERS = ("cv2.cuda", "cupyx.")
+
+
+def at_once(path: str) -> bool:
+    """Whether a function, or what a function or class gave, is of such a library: ``cv2.imwrite``."""
+    if path.startswith(_OTHERS):
+        return False
+    parts = path.split(".")
+    return any(".".join(parts[:count]) in _AT_ONCE for count in range(1, min(len(parts), 3) + 1))
