@@ -3,6 +3,9 @@
 ``packed.add_(bias)`` with ``bias`` on a device: a tensor of the host takes nothing from there. A copy of it,
 ``row.copy_(packed)``, is work like any other then, and the host does not wait for it. Nor does it where both
 ends are in one place, whichever that is: ``out = torch.empty_like(x)``, and aside ``out.copy_(x)``.
+
+What fills a page that the same function then copies to a device comes from the host: nobody takes that way from
+a device to itself. The host fills the page itself then, and waits for no stream: ``page.copy_(rows)``.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from streamlint.interp.state.values import BufferV
 from streamlint.models.torch import CONCATENATES, PRODUCTS
-from streamlint.trace import Copy, Doubt, Evidence, HostEffect, Launch, Mode, Role, Space
+from streamlint.trace import Copy, Doubt, Evidence, HostAccess, HostEffect, Launch, Mode, Role, Space
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 
 def settle(m: Machine) -> None:
     """Notes where memory is, as the operators of a finished path show it, and what its copies are."""
+    _settle_pages(m)
     if not any(_was_unknown(op) for op in m.ops):
         return
     places = _Places()
@@ -44,6 +48,37 @@ def settle(m: Machine) -> None:
                 library=op.library,
                 choice=op.choice,
             )
+
+
+def _settle_pages(m: Machine) -> None:
+    for place, op in enumerate(m.ops):
+        if isinstance(op, Copy) and _may_fill(m, op) and _is_uploaded(m, place, op):
+            m.lives(BufferV(op.src.buffer), Space.PAGEABLE, Evidence.INFERRED)
+            doubts = op.doubts | {Doubt.INFERRED}
+            m.ops[place] = HostAccess(op.at, op.lane, doubts, accesses=op.accesses, name=op.name)
+
+
+def _may_fill(m: Machine, op: Copy) -> bool:
+    """Whether a copy that blocks fills a page from what may be anywhere."""
+    source = m.buffers[op.src.buffer]
+    is_open = source.space is Space.UNKNOWN and source.residence is Evidence.ASSUMED
+    return is_open and op.host is HostEffect.BLOCKS and m.buffers[op.dst.buffer].space is Space.PINNED
+
+
+def _is_uploaded(m: Machine, place: int, fill: Copy) -> bool:
+    """Whether the next that is done with a page is that the function which filled it copies it to a device."""
+    for op in m.ops[place + 1 :]:
+        if isinstance(op, (Copy, Launch, HostAccess)) and any(
+            access.buffer == fill.dst.buffer for access in op.accesses
+        ):
+            return (
+                isinstance(op, Copy)
+                and op.src.buffer == fill.dst.buffer
+                and not m.buffers[op.dst.buffer].space.on_host
+                and (op.at.function, op.at.call) == (fill.at.function, fill.at.call)
+                and op.dst.buffer != fill.src.buffer
+            )
+    return False
 
 
 class _Places:
