@@ -51,9 +51,15 @@ def settle(m: Machine) -> None:
 
 
 def _settle_pages(m: Machine) -> None:
+    of_host = {
+        op.src.buffer
+        for place, op in enumerate(m.ops)
+        if isinstance(op, Copy) and _may_fill(m, op) and _is_uploaded(m, place, op)
+    }
+    for number in of_host:
+        m.lives(BufferV(number), Space.PAGEABLE, Evidence.INFERRED)
     for place, op in enumerate(m.ops):
-        if isinstance(op, Copy) and _may_fill(m, op) and _is_uploaded(m, place, op):
-            m.lives(BufferV(op.src.buffer), Space.PAGEABLE, Evidence.INFERRED)
+        if isinstance(op, Copy) and op.src.buffer in of_host and m.buffers[op.dst.buffer].space.on_host:
             doubts = op.doubts | {Doubt.INFERRED}
             m.ops[place] = HostAccess(op.at, op.lane, doubts, accesses=op.accesses, name=op.name)
 
