@@ -62,6 +62,8 @@ def _settle_pages(m: Machine) -> None:
         if isinstance(op, Copy) and op.src.buffer in of_host and m.buffers[op.dst.buffer].space.on_host:
             doubts = op.doubts | {Doubt.INFERRED}
             m.ops[place] = HostAccess(op.at, op.lane, doubts, accesses=op.accesses, name=op.name)
+            # If it came from a device after all, it ordered what was queued there before.
+            m.unseen.append(place)
 
 
 def _may_fill(m: Machine, op: Copy) -> bool:
