@@ -4,8 +4,8 @@
 ``row.copy_(packed)``, is work like any other then, and the host does not wait for it. Nor does it where both
 ends are in one place, whichever that is: ``out = torch.empty_like(x)``, and aside ``out.copy_(x)``.
 
-What fills a page that the same function then copies to a device comes from the host: nobody takes that way from
-a device to itself. The host fills the page itself then, and waits for no stream: ``page.copy_(rows)``.
+What fills a page that the same function then copies to a device comes from the host: nobody takes that way
+from a device to itself. The host fills the page then, and waits for no stream: ``page.copy_(rows)``.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _may_fill(m: Machine, op: Copy) -> bool:
 
 
 def _is_uploaded(m: Machine, place: int, fill: Copy) -> bool:
-    """Whether the next that is done with a page is that the function which filled it copies it to a device."""
+    """Whether the next that is done with a page is that the same function copies it to a device."""
     for op in m.ops[place + 1 :]:
         if isinstance(op, (Copy, Launch, HostAccess)) and any(
             access.buffer == fill.dst.buffer for access in op.accesses

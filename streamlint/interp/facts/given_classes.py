@@ -20,8 +20,8 @@ from streamlint.interp.facts.relevance import all_classes
 from streamlint.interp.state.budgets import Most
 from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.scope import Target
-from streamlint.interp.state.values import ClassV, FuncV
-from streamlint.models import host, members
+from streamlint.interp.state.values import ApiV, ClassV, FuncV
+from streamlint.models import host, members, torch
 from streamlint.trace import MonitorKind
 
 if TYPE_CHECKING:
@@ -226,7 +226,9 @@ def _guessed_parameter(project: Project, target: Target, param: str) -> ir.Class
 def _guessed(project: Project, scope: Scope, name: str) -> ir.ClassDecl | None:
     """The only class of the module, or imported by it, that has all members with which the code uses it.
 
-    ``loader.output.get()`` are two words: ``output`` is a queue of the class.
+    ``loader.output.get()`` are two words: ``output`` is a queue of the class. ``self.encoder(points, rows)``
+    calls an object: of the classes of the module that can be called so, those that others make as parts of
+    theirs are left out.
     """
     used = list(_members(project, scope, name, set()))
     calls = {one.name: one.call for one in used if one.call is not None}
@@ -243,7 +245,30 @@ def _guessed(project: Project, scope: Scope, name: str) -> ir.ClassDecl | None:
         and _has_members(project, one, names)
         and all(_holds_queue(project, one, member) for member in queues)
     ]
+    if CALL in names:
+        fitting = [one for one in fitting if not any(_makes(other, one) for other in fitting)]
     return fitting[0] if len(fitting) == 1 else None
+
+
+CALL = "__call__"
+"""The member by which an object is called; of a module that is its ``forward``."""
+
+
+def _makes(cls: ir.ClassDecl, part: ir.ClassDecl) -> bool:
+    """Whether a class names another one: ``self.splat = Splat(resolution)``."""
+    return cls is not part and any(part.name in decl.names for decl in cls.methods.values())
+
+
+def is_module(project: Project, cls: ir.ClassDecl) -> bool:
+    """Whether a class is derived from one of ``torch.nn``."""
+    named = (project.named(one.module, base) for one in project.ancestors(cls)[0] for base in one.bases)
+    return any(isinstance(base, ApiV) and base.path.startswith("torch.nn.") for base in named)
+
+
+def _called(project: Project, cls: ir.ClassDecl, member: str) -> str:
+    """The method that runs: what calls a module runs its ``forward``."""
+    is_forward = member == CALL and not any(CALL in one.methods for one in project.ancestors(cls)[0])
+    return "forward" if is_forward and is_module(project, cls) else member
 
 
 def _is_enough(names: set[str], queues: set[str], calls: dict[str, ir.Call]) -> bool:
@@ -260,9 +285,10 @@ def _is_anybodys(method: str) -> bool:
 
 def _takes(project: Project, cls: ir.ClassDecl, call: ir.Call, name: str) -> bool:
     """Whether a method of a class can be called like this; ``self.module(x)`` may call what it holds."""
+    name = _called(project, cls, name)
     decl = next((one.methods[name] for one in project.ancestors(cls)[0] if name in one.methods), None)
     if decl is None:
-        return True
+        return name != CALL
     params = Target(decl).params()
     if not params:
         return False
@@ -319,8 +345,8 @@ def _members(project: Project, scope: Scope, param: str, seen: set[tuple[Span, s
     kept = {
         target.name
         for target, value in _assignments(scope.function.body)
-        if isinstance(value, ir.Name)
-        and value.id == param
+        if isinstance(held := _moved(value), ir.Name)
+        and held.id == param
         and isinstance(target, ir.Attr)
         and isinstance(target.value, ir.Name)
         and target.value.id == scope.receiver
@@ -340,6 +366,14 @@ def _members(project: Project, scope: Scope, param: str, seen: set[tuple[Span, s
         }
         for node in nodes:
             match node:
+                case ir.Call(func=ir.Name(id=name)) if one is scope and name == param:
+                    yield _Use(CALL, node, of_queue=False)
+                    continue
+                case ir.Call(func=ir.Attr(value=ir.Name(id=owner), name=name)) if (
+                    owner == one.receiver and name in kept
+                ):
+                    yield _Use(CALL, node, of_queue=False)
+                    continue
                 case ir.Attr(value=ir.Name(id=name)) if one is scope and name == param:
                     pass
                 case ir.Attr(value=ir.Attr(value=ir.Name(id=owner), name=name)) if (
@@ -353,6 +387,15 @@ def _members(project: Project, scope: Scope, param: str, seen: set[tuple[Span, s
                 case _:
                     continue
             yield _Use(node.name, called.get(id(node)), id(node) in of_queues)
+
+
+def _moved(e: ir.Expr) -> ir.Expr:
+    """``model`` of ``model.cuda().eval()``, which is the same module."""
+    match e:
+        case ir.Call(func=ir.Attr(value=inner, name=name)) if name in torch.MODULE_RETURNS_SELF:
+            return _moved(inner)
+        case _:
+            return e
 
 
 def _takers(project: Project, scope: Scope, call: ir.Call, name: str) -> Iterator[tuple[Scope, str]]:
@@ -409,12 +452,15 @@ def _classes_in_sight(project: Project, module: ir.Module) -> Iterator[ir.ClassD
 
 
 def _methods(project: Project, cls: ir.ClassDecl) -> set[str]:
-    return {name for one in project.ancestors(cls)[0] for name in one.methods}
+    own = {name for one in project.ancestors(cls)[0] for name in one.methods}
+    return own | {CALL} if "forward" in own and is_module(project, cls) else own
 
 
 def _has_members(project: Project, cls: ir.ClassDecl, names: set[str]) -> bool:
     """Whether an object of a class has all these members. Bodies are read only where it may have them."""
     missing = names - _methods(project, cls)
+    if is_module(project, cls):
+        missing -= torch.MODULE_METHODS | torch.MODULE_RETURNS_SELF | torch.GIVES_OF_MODULE
     own = [(one, decl) for one in project.ancestors(cls)[0] for decl in one.methods.values()]
     if not missing <= frozenset().union(*(decl.members for _, decl in own)):
         return False

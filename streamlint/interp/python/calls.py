@@ -365,7 +365,9 @@ def symbolic_method(
     m: Machine, receiver: SymV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
 ) -> Value:
     """A method of an unknown value: names that only one kind of object has show what it is."""
-    if name in torch_model.MODULE_RETURNS_SELF and torch_modules.is_shown(m, receiver):
+    if name in torch_model.MODULE_RETURNS_SELF and (
+        torch_modules.is_shown(m, receiver) or given_objects.is_module(m, receiver)
+    ):
         return receiver
     if name in torch_model.OPTIMIZER_METHODS:
         return hooks.of_optimizer(

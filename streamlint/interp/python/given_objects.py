@@ -90,6 +90,12 @@ def _class_of(m: Machine, symbol: Symbol) -> Given | None:
     return given_classes.of_name(m.project, scope, held) if scope is not None and held is not None else None
 
 
+def is_module(m: Machine, value: SymV) -> bool:
+    """Whether what callers pass is a module, as its use suggests: ``self.model = model.cuda()``."""
+    given = _class_of(m, value.symbol)
+    return given is not None and given_classes.is_module(m.project, given.cls)
+
+
 def _running(m: Machine) -> Scope | None:
     """The text of the function that runs."""
     module = m.project.module(m.frame.env.module)

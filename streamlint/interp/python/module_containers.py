@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.interp.python import builtin
-from streamlint.interp.state.values import HeapV, Shape, TupleV, Value
+from streamlint.interp.state.values import HeapV, Shape, SymV, TupleV, Value
 from streamlint.models.torch import MODULE_CONTAINERS, SEQUENCE
 
 if TYPE_CHECKING:
@@ -22,9 +22,12 @@ def made(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
         if len(args) == 1 and isinstance(args[0], HeapV) and m.heap[args[0].id].shape is Shape.DICT:
             args = m.heap[args[0].id].named
         held = m.new_list(args) if any(isinstance(arg, HeapV) for arg in args) else None
-    elif path in MODULE_CONTAINERS and (not args or isinstance(args[0], (HeapV, TupleV))):
+    elif path in MODULE_CONTAINERS and (not args or isinstance(args[0], (HeapV, TupleV, SymV))):
         value = builtin.container(m, MODULE_CONTAINERS[path], args, kwargs, span)
         held = value if isinstance(value, HeapV) else None
+        if args and isinstance(args[0], SymV):
+            # What of the list nothing is known of, that its elements are modules.
+            m.makers[args[0].symbol] = path
     else:
         held = None
     if held is not None:
