@@ -157,6 +157,9 @@ MAPS_TREES = {
 }
 """Functions that call one for each tensor in lists and tables: where they take the function, and these."""
 
+MAPPED_BY, MAPPED = ("func", "fn", "function", "f"), ("tree", "pytree", "data", "tensor")
+"""The same by name."""
+
 REPLACES_FIELDS = frozenset({"dataclasses.replace", "copy.replace", "attr.evolve", "attrs.evolve"})
 """Functions that give another object with the fields of one, but for those that are named."""
 

@@ -36,7 +36,7 @@ MOST_STEPS = Most(6, "the class of what is passed")
 FEWEST_WORDS = 2
 """Members that code uses, and arguments that it passes to one, before they tell the class of an object."""
 FEWEST_ATTRIBUTES = 3
-"""The same where it calls none of them."""
+"""The same where it calls none of them; of a class that works with streams one member less is enough."""
 _ANYBODYS = frozenset(
     name
     for one in (list, dict, set, str, bytes, int, deque, Queue, Thread, Future, BytesIO)
@@ -240,7 +240,7 @@ def _guessed(project: Project, scope: Scope, name: str) -> ir.ClassDecl | None:
         one
         for one in _classes_in_sight(project, scope.module)
         if one is not scope.cls
-        and _is_enough(names, queues, {n: call for n, call in calls.items() if n in _methods(project, one)})
+        and _is_enough(project, one, used)
         and all(_takes(project, one, call, member) for member, call in calls.items())
         and _has_members(project, one, names)
         and all(_holds_queue(project, one, member) for member in queues)
@@ -271,10 +271,13 @@ def _called(project: Project, cls: ir.ClassDecl, member: str) -> str:
     return "forward" if is_forward and is_module(project, cls) else member
 
 
-def _is_enough(names: set[str], queues: set[str], calls: dict[str, ir.Call]) -> bool:
+def _is_enough(project: Project, cls: ir.ClassDecl, used: list[_Use]) -> bool:
     """Whether so many members, with those that are called and methods of a class, tell what it is."""
+    names, own = {one.name for one in used}, _methods(project, cls)
+    calls = {one.name: one.call for one in used if one.call is not None and one.name in own}
+    queues = {one.name for one in used if one.of_queue}
     if not calls and not queues:
-        return len(names) >= FEWEST_ATTRIBUTES
+        return len(names) >= FEWEST_ATTRIBUTES - _works_with_streams(project, cls)
     most = max((len(call.args) for call in calls.values()), default=len(queues))
     return len(names) + most >= FEWEST_WORDS
 

@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
 
-_FUNCTIONS = ("func", "fn", "function", "f")
-_TREES = ("tree", "pytree", "data", "tensor")
-
 
 def of_function(
     m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span
@@ -25,8 +22,8 @@ def of_function(
     if path not in host.MAPS_TREES:
         return None
     at, of = host.MAPS_TREES[path]
-    function = args[at] if at < len(args) else _named(kwargs, _FUNCTIONS)
-    tree = args[of] if of < len(args) else _named(kwargs, _TREES)
+    function = args[at] if at < len(args) else _named(kwargs, host.MAPPED_BY)
+    tree = args[of] if of < len(args) else _named(kwargs, host.MAPPED)
     if function is None or tree is None:
         return None
     # apply_to_collection(batch, torch.Tensor, move, device): what follows is passed on.
