@@ -17,7 +17,7 @@ from streamlint.interp.library import (
     unresolved,
 )
 from streamlint.interp.python import builtin, module_containers, trees
-from streamlint.interp.state.values import ApiV, FuncV, Value, symbol_of
+from streamlint.interp.state.values import ApiV, FuncV, MethodV, Value, symbol_of
 from streamlint.models import torch as torch_model
 from streamlint.models import vocabulary
 from streamlint.models.schema import Lib
@@ -46,6 +46,9 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
     )
     if made is not None:
         return made
+    if path.startswith("torch.Tensor.") and args:
+        # move = partial(torch.Tensor.to, device="cpu", non_blocking=True)
+        return m.python.call(m, MethodV(args[0], last), args[1:], kwargs, span)
     if path.startswith(("torch.", "torch_npu.")):
         return operators.torch_function(m, path, args, kwargs, span)
     if path.startswith(("cupy.", "cupyx.")):
