@@ -223,7 +223,7 @@ def _to(m: Machine, view: BufferV, args: list[Value], kwargs: dict[str, Value], 
         return tensors.operate(m, span, "to(copy=True)" if copied else "to(dtype)", [view])
     device = devices.as_device(m, target)
     if device.is_host:
-        if named_host.by_call(m.frame.calling, names.settle(m, target)):
+        if named_host.by_call(m, m.frame.calling, names.settle(m, target), view):
             _leaves_device(m, view, kwargs)
         return _to_host(m, view, span, blocking=not non_blocking)
     return _to_device(m, view, device, span, blocking=not non_blocking)

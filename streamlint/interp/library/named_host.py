@@ -11,18 +11,33 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp.state.values import ConstV, DeviceV, Env, Value
+from streamlint.interp.state import symbols
+from streamlint.interp.state.values import BufferV, ConstV, DeviceV, Env, Value
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
 
 
-def by_call(call: ir.Call | None, target: Value) -> bool:
-    """Whether a call names the host, as it stands there or where a function around it was called."""
-    if isinstance(target, (ConstV, DeviceV)) and target.passed:
+def by_call(m: Machine, call: ir.Call | None, target: Value, moved: BufferV) -> bool:
+    """Whether a call names the host for what it moves, there or where a function around it was called.
+
+    What a caller passes may be on the host, and the helper do nothing: ``for batch in loader:
+    to_device(batch, "cpu")``. Who writes ``non_blocking`` as well knows better.
+    """
+    if isinstance(target, (ConstV, DeviceV)) and target.passed and not _is_given(m, moved):
         return True
     return call is not None and any(_is_written(argument.value) for argument in call.args)
+
+
+def _is_given(m: Machine, view: BufferV) -> bool:
+    """Whether unseen code passes some memory, or what it passes gives it step by step."""
+    symbol = m.given.get(view.id)
+    if symbol is None:
+        return False
+    chain = (symbol, *symbols.owners(symbol))
+    is_part = all(isinstance(one, (symbols.Attr, symbols.Item, symbols.Param)) for one in chain)
+    return is_part or any(symbols.function_called(one) == "next" for one in chain)
 
 
 def mark(m: Machine, env: Env, function: ir.Function, span: Span, *, bound: bool) -> None:
