@@ -47,7 +47,7 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
     if made is not None:
         return made
     if path.startswith("torch.Tensor.") and args:
-        # move = partial(torch.Tensor.to, device="cpu", non_blocking=True)
+        # A method that is taken from the class: partial(torch.Tensor.to, device="cpu", non_blocking=True).
         return m.python.call(m, MethodV(args[0], last), args[1:], kwargs, span)
     if path.startswith(("torch.", "torch_npu.")):
         return operators.torch_function(m, path, args, kwargs, span)
