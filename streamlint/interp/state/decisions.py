@@ -166,7 +166,7 @@ class _Flip:
     """Whether it is the first path once more, which knows better."""
 
 
-MOST_CORRECTED = 5
+CORRECTIONS = 5
 """Paths that begin anew: as many as a table of lists of tables of tensors has layers, and one."""
 
 
@@ -204,7 +204,7 @@ class Exploration(Generic[T]):
     beliefs: dict[Symbol, int] = field(default_factory=dict)
     """Answers that a path has refuted of its own, as they should have been ..."""
     corrected: int = 0
-    """... and how many paths began anew with one more: ``MOST_CORRECTED``."""
+    """... and how many paths began anew with one more: ``CORRECTIONS``."""
 
     def __iter__(self) -> Iterator[T]:
         waiting = [_Flip()]
@@ -218,8 +218,9 @@ class Exploration(Generic[T]):
         arms: set[tuple[Symbol, int]] = set()
         while waiting or again or ((near or ((busy or not whole) and later)) and others < self.quiet_limit):
             if runs >= (self.limit if busy else self.quiet_limit + min(chosen_anew, self.quiet_limit)):
-                self.cut = sum(flip.arm not in arms for flip in waiting)
-                self.combinations = len(waiting) - self.cut
+                untaken = sum(flip.arm not in arms for flip in waiting)
+                self.cut += untaken
+                self.combinations = len(waiting) - untaken
                 return
             queue = (self.preparing and not busy and later) or waiting or again or near or later
             others += queue is near or queue is later
@@ -257,7 +258,9 @@ class Exploration(Generic[T]):
     def _anew(self, oracle: Oracle) -> list[_Flip]:
         """The path that begins anew, knowing the right answer to what one has answered wrongly first."""
         wrong = [d.key for d in oracle.taken if d.key in oracle.refuted and d.key not in self.beliefs]
-        if not wrong or self.corrected == MOST_CORRECTED:
+        if wrong and self.corrected == CORRECTIONS:
+            self.cut += 1
+        if not wrong or self.corrected == CORRECTIONS:
             return []
         self.corrected += 1
         self.beliefs[wrong[0]] = oracle.refuted[wrong[0]]
