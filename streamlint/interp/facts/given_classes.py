@@ -246,7 +246,10 @@ def _guessed(project: Project, scope: Scope, name: str) -> ir.ClassDecl | None:
         and all(_holds_queue(project, one, member) for member in queues)
     ]
     if CALL in names:
+        said = next((param.annotation for param in scope.function.params if param.name == name), None)
         fitting = [one for one in fitting if not any(_makes(other, one) for other in fitting)]
+        fitting = [one for one in fitting if said is None or _may_be_said(project, one, said)]
+        fitting = [one for one in fitting if is_module(project, one) or _counts(project, one, calls[CALL])]
     return fitting[0] if len(fitting) == 1 else None
 
 
@@ -257,6 +260,17 @@ CALL = "__call__"
 def _makes(cls: ir.ClassDecl, part: ir.ClassDecl) -> bool:
     """Whether a class names another one: ``self.splat = Splat(resolution)``."""
     return cls is not part and any(part.name in decl.names for decl in cls.methods.values())
+
+
+def _counts(project: Project, cls: ir.ClassDecl, call: ir.Call) -> bool:
+    """Whether the number of arguments tells something: functions of one argument, or of any, are anybody's."""
+    decl = next(one.methods[CALL] for one in project.ancestors(cls)[0] if CALL in one.methods)
+    return len(call.args) >= FEWEST_WORDS and all(param.kind != "*" for param in Target(decl).params())
+
+
+def _may_be_said(project: Project, cls: ir.ClassDecl, annotation: ir.Expr) -> bool:
+    """Whether an object of a class is what an annotation of no class of the tree says: ``net: nn.Module``."""
+    return ir.dotted(annotation).rpartition(".")[2] == "Module" and is_module(project, cls)
 
 
 def is_module(project: Project, cls: ir.ClassDecl) -> bool:
