@@ -263,7 +263,7 @@ def _makes(cls: ir.ClassDecl, part: ir.ClassDecl) -> bool:
 
 
 def _counts(project: Project, cls: ir.ClassDecl, call: ir.Call) -> bool:
-    """Whether the number of arguments tells something: functions of one argument, or of any, are anybody's."""
+    """Whether the number of arguments tells something: functions of one, or of any, are anybody's."""
     decl = next(one.methods[CALL] for one in project.ancestors(cls)[0] if CALL in one.methods)
     return len(call.args) >= FEWEST_WORDS and all(param.kind != "*" for param in Target(decl).params())
 
