@@ -174,7 +174,8 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
     made = tensors.operate(m, span, last, list(sources), by=Lib.TORCH.product)
     if path in model.GIVES_SEVERAL and isinstance(made, BufferV):
         return tensor_methods.several(m, made)
-    if model.size_depends_on_data(last, tensors.buffers_in(m, args[1:]), kwargs):
+    alone = model.is_nonzero(last, len(args) + len(kwargs))
+    if alone or model.size_depends_on_data(last, tensors.buffers_in(m, args[1:]), kwargs):
         sizes.waits(m, sources, span, last)
     else:
         forms.made(m, made, last, [*args, *kwargs.values()])
