@@ -264,6 +264,9 @@ def test_a_record_on_the_owner_has_no_effect(p: Memory) -> None:
     kept = p.keep(x, a)
     (problem,) = p.problems(sl405.RULE)
     assert (problem.later, problem.buffer) == (kept, x)
+    assert not problem.doubts  # nothing is done with it here: others use what is recorded
+    p.launch(a, reads=x)
+    (problem,) = p.problems(sl405.RULE)
     assert problem.doubts == {Doubt.RESULT}  # who uses it on another stream is not seen
     p.launch(p.stream(), reads=x)
     (problem,) = p.problems(sl405.RULE)
@@ -311,4 +314,4 @@ def test_what_an_unresolved_call_returned_may_belong_to_another_stream(p: Memory
     p.add(Launch(Site(place(9)), doubts=opaque, stream=a, accesses=(made,)))
     p.keep(x, a)
     (problem,) = p.problems(sl405.RULE)
-    assert problem.doubts == {Doubt.GUESSED, Doubt.RESULT}
+    assert problem.doubts == {Doubt.GUESSED}

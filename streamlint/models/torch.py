@@ -309,7 +309,7 @@ OPTIMIZER_STEP = "step"
 OPTIMIZER_METHODS = frozenset({OPTIMIZER_STEP, "zero_grad"})
 """What has both is one: modules clear their gradients too, and other things take steps."""
 
-BACKWARD_PASS = "torch.autograd.backward"
+RUNS_BACKWARD = "torch.autograd.backward"
 """What ``backward()`` of each of several tensors is
 (https://docs.pytorch.org/docs/stable/generated/torch.autograd.backward.html)."""
 

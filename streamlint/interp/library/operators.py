@@ -119,7 +119,7 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
         given = m.result(path, span)
         m.makers[symbol_of(given)] = path
         return given
-    if path == model.BACKWARD_PASS:
+    if path == model.RUNS_BACKWARD:
         return _backward(m, args, kwargs, span)
     if path in model.SCALES_GRADIENTS and args:
         optimizers.scales(m, args[0], last, span)
