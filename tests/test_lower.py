@@ -397,6 +397,48 @@ def test_too_deep_a_nest_is_an_error_at_its_line() -> None:
         assert caught.value.line == 2
 
 
+def test_places_of_equal_values_of_an_fstring_differ() -> None:
+    """So two reads of one tensor do: ``print(f"{loss.item()} {loss.item()}")``."""
+    found = statement('t = f\'ü{a} {a}{a:{a}}\' f\'{a}\' f"""\n{a}\n é {a}"""')
+    assert isinstance(found, ir.Assign)
+    assert isinstance(found.value, ir.Opaque)
+    places = [(value.span.line, value.span.col) for value in found.value.operands]
+    assert places == [(2, 12), (2, 16), (2, 19), (2, 22), (2, 30), (3, 5), (4, 8)]
+    assert found.value.texts == ()
+
+
+def test_texts_of_an_fstring_are_known_without_formats() -> None:
+    found = expression("'copy\\x41' f'_{a}_{{}}' 'b'")
+    assert isinstance(found, ir.Opaque)
+    assert found.texts == ("copyA_", "_{}b")
+
+
+def test_what_only_python_itself_accepts_is_read() -> None:
+    (said,) = body("(b): int")
+    assert isinstance(said, ir.Declare)
+    assert show(expression("\N{MICRO SIGN}")) == "\N{GREEK SMALL LETTER MU}"
+    many = expression(" and ".join(["a"] * 3000))
+    assert isinstance(many, ir.Boolean)
+    assert len(many.operands) == 3000
+
+
+@pytest.mark.parametrize(
+    ("text", "end"),
+    [
+        ("while (lambda: x)(): pass", 20),
+        ("if x[1:] == {1: ':'}  : pass", 23),
+        ("with a as b, (c): pass", 17),
+        ("for i in a, : pass", 13),
+        ("try  : pass\nfinally: pass", 6),
+        ("def f(a=lambda: 0, *, b: 'T:U' = {1: 2}) -> T[1:]: pass", 50),
+        ("class A(B[1:], metaclass=M): pass", 28),
+        ("match x[1:]:\n case _: pass", 12),
+    ],
+)
+def test_a_header_ends_at_its_own_colon(text: str, end: int) -> None:
+    assert (statement(text).span.col, statement(text).span.end_col) == (4, end + 4)
+
+
 @pytest.mark.parametrize(
     ("data", "expected"),
     [
