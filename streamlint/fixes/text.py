@@ -144,9 +144,15 @@ class Source:
         return None if before.strip() or is_arm else before
 
     def line_before(self, statement: ast.stmt) -> int:
-        """The line at which a line can be put before a statement: above the comments that belong to it."""
-        line, indent = statement.lineno, self.indent(statement)
-        while line > 1 and indent is not None and self.lines[line - 2].startswith(f"{indent}#"):
+        """The line at which a line can be put before a statement: above the comments that belong to it.
+
+        And above its decorators. Not above what looks like a comment and ends a string over several lines.
+        """
+        line = min([statement.lineno, *(each.lineno for each in getattr(statement, "decorator_list", ()))])
+        indent, block = self.indent(statement), self.block(statement)
+        earlier = block[: block.index(statement)]
+        first = (earlier[-1].end_lineno or 1) + 1 if earlier else 2
+        while line > first and indent is not None and self.lines[line - 2].startswith(f"{indent}#"):
             line -= 1
         return line
 
