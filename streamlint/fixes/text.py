@@ -148,7 +148,8 @@ class Source:
 
         And above its decorators. Not above what looks like a comment and ends a string over several lines.
         """
-        line = min([statement.lineno, *(each.lineno for each in getattr(statement, "decorator_list", ()))])
+        decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
+        line = min([statement.lineno, *(each.lineno for each in decorators)])
         indent, block = self.indent(statement), self.block(statement)
         earlier = block[: block.index(statement)]
         first = (earlier[-1].end_lineno or 1) + 1 if earlier else 2

@@ -38,6 +38,8 @@ class Tree:
     named: Names = field(init=False)
     indexed: dict[str, int] = field(default_factory=dict)
     """Characters of the modules that were indexed and not forgotten, by their names."""
+    _parsed: set[Path] = field(default_factory=set)
+    """Files that were parsed for an index: why one could not be is noted."""
     _texts: dict[Path, str | None] = field(default_factory=dict)
     _modules: dict[Path, bytes] = field(default_factory=dict)
     """What notebooks are as modules: each question to all texts would take them apart again."""
@@ -116,6 +118,7 @@ class Tree:
         from streamlint.lower import index_module
 
         self.indexed[name] = len(text)
+        self._parsed.add(path)
         where = self.relative(path)
         try:
             if self.warm is not None:
@@ -127,7 +130,7 @@ class Tree:
 
     def check(self, path: Path) -> None:
         """Notes why a file cannot be parsed, if it cannot; cheaper than an index."""
-        text = self._decode(path)
+        text = self._decode(path) if path not in self._parsed else None
         if text is None or parses(text):
             return
         from streamlint import ir
