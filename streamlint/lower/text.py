@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 Placed: TypeAlias = "ast.expr | ast.stmt | ast.pattern | ast.arg | ast.keyword"
-_FRAMES_PER_LEVEL = 12
+_FRAMES_PER_LEVEL = 6
+"""``lower_expr``, ``_args``, its loop and ``_arg`` for an argument; one more for a statement."""
 
 
 @frozen()
