@@ -61,3 +61,8 @@ types, indices or nothing (https://github.com/pytorch/pytorch/blob/main/tools/au
 def saves(name: str) -> bool:
     """Whether autograd may keep the operands of an operator alive for its backward."""
     return name not in SAVES_NOTHING
+
+
+def is_nonzero(name: str, arguments: int) -> bool:
+    """Whether it is ``nonzero`` by another name: ``torch.where(x > 0)``, with nothing to choose from."""
+    return name == "where" and arguments == 1

@@ -69,9 +69,7 @@ __all__ = [
 
 @frozen()
 class NewStream:
-    """Returns a new stream; the parameter ``flag`` decides whether it is blocking, or a field of one:
-    ``"options.nonblocking"``.
-    """
+    """Returns a new stream; the parameter ``flag``, or ``"options.nonblocking"``, decides of which kind."""
 
     kind: StreamKind
     flag: str | None = None

@@ -458,11 +458,6 @@ def size_depends_on_data(name: str, operands: Collection[object], keywords: Coll
     return name in DRAINING_METHODS
 
 
-def is_nonzero(name: str, arguments: int) -> bool:
-    """Whether it is ``nonzero`` by another name: ``torch.where(x > 0)``, with nothing to choose from."""
-    return name == "where" and arguments == 1
-
-
 FROM_PYTHON = frozenset({"tensor", "as_tensor"})
 """``torch.tensor([1], device="cuda")`` waits for the current stream (measured): it is done on return."""
 

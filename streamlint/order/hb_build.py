@@ -262,7 +262,7 @@ class Builder:
         self.clocks.append(place, base, joined, mark)
 
     def _signalled(self, op: HostWait) -> tuple[Reason, ...]:
-        """The one signal that lets a wait for a flag, or at a condition, go on; of several nobody knows which.
+        """The one signal that lets a wait for a flag, or at a condition, go on; of several nobody knows.
 
         Who waits until all that was in a queue is done waits for each.
         """

@@ -226,3 +226,13 @@ def is_mapping(m: Machine, value: HeapV) -> bool:
         return False
     bases = (m.project.named(one.module, base) for one in m.project.ancestors(cls)[0] for base in one.bases)
     return any(isinstance(base, ApiV) and base.path.rpartition(".")[2] in python.MAPPINGS for base in bases)
+
+
+def behind(m: Machine, cls: ir.ClassDecl, receiver: Value) -> list[ir.ClassDecl]:
+    """Where ``super()`` looks in a method of ``cls``, in the order of the object's own class."""
+    own = m.heap[receiver.id].cls if isinstance(receiver, HeapV) else None
+    own = receiver.decl if isinstance(receiver, ClassV) else own
+    order = m.project.ancestors(own)[0] if own is not None else []
+    if cls not in order:
+        order = m.project.ancestors(cls)[0]
+    return order[order.index(cls) + 1 :]

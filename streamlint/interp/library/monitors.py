@@ -81,6 +81,8 @@ def _tasks(m: Machine, queue: HeapV, name: str, span: Span) -> None:
     wait(m, tasks, span, name)
     if not any(isinstance(op, HostSignal) and op.monitor == number for op in m.ops):
         escape.barrier(m, escape.all_streams(m), span, name)
+
+
 def _of_condition(m: Machine, value: HeapV, name: str, args: list[Value], span: Span) -> Value:
     """``condition.wait_for(lambda: self.pending == 0)``: what the test sees was set before.
 

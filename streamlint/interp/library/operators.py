@@ -38,6 +38,7 @@ from streamlint.interp.state.values import (
     given_by,
     symbol_of,
 )
+from streamlint.models import operands
 from streamlint.models import torch as model
 from streamlint.models.schema import Lib
 from streamlint.trace import (
@@ -174,7 +175,7 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
     made = tensors.operate(m, span, last, list(sources), by=Lib.TORCH.product)
     if path in model.GIVES_SEVERAL and isinstance(made, BufferV):
         return tensor_methods.several(m, made)
-    alone = model.is_nonzero(last, len(args) + len(kwargs))
+    alone = operands.is_nonzero(last, len(args) + len(kwargs))
     if alone or model.size_depends_on_data(last, tensors.buffers_in(m, args[1:]), kwargs):
         sizes.waits(m, sources, span, last)
     else:

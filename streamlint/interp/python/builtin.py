@@ -261,7 +261,7 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
             return given_by(name, first)
         case "exit" | "quit":
             raise PathEnds
-        case "type" if len(args) == 1:
+        case "type" if not args[1:]:
             return kinds.type_of(m, first)
         case (
             "type"
@@ -359,7 +359,7 @@ def container(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value]
     kind = "" if name in ("list", "sorted", "set") else name
     if not args:
         return m.new_list((), shape=shape, kind=kind) if name != "tuple" else TupleV(())
-    if name == "iter" and len(args) == 2:
+    if name == "iter" and args[1:]:
         return containers.lazy(m, python.CALLED_AGAIN, args)
     source = args[0] if name == "iter" else objects.iterated(m, args[0], span)
     if isinstance(source, BufferV):

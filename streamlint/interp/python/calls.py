@@ -132,7 +132,7 @@ def _super_call(m: Machine, e: ir.Call) -> Value:
     cls, receiver = _super_of(m, e)
     if cls is None or receiver is None or not isinstance(e.func, ir.Attr):
         return NONE
-    for ancestor in _behind(m, cls, receiver):
+    for ancestor in classes.behind(m, cls, receiver):
         if e.func.name in ancestor.methods:
             decl = ancestor.methods[e.func.name]
             bound = None if "staticmethod" in decl.decorators else receiver
@@ -153,15 +153,6 @@ def _super_of(m: Machine, e: ir.Call) -> tuple[ir.ClassDecl | None, Value | None
         cls, receiver = (names.settle(m, expr.evaluate(m, arg.value)) for arg in inner.args)
         return (cls.decl if isinstance(cls, ClassV) else m.frame.cls), receiver
     return m.frame.cls, next(iter(m.frame.env.names.values()), None)
-
-
-def _behind(m: Machine, cls: ir.ClassDecl, receiver: Value) -> list[ir.ClassDecl]:
-    own = m.heap[receiver.id].cls if isinstance(receiver, HeapV) else None
-    own = receiver.decl if isinstance(receiver, ClassV) else own
-    order = m.project.ancestors(own)[0] if own is not None else []
-    if cls not in order:
-        order = m.project.ancestors(cls)[0]
-    return order[order.index(cls) + 1 :]
 
 
 def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:

@@ -24,8 +24,8 @@ ASSUMED_SLOTS = 2
 def computed(m: Machine, op: str, left: Value, right: Value) -> Value | None:
     """``k % lanes`` of a known number, and ``(self.at + 1) % self.depth`` of what was such a rest before.
 
-    ``slots[at % 2]`` of an ``at = (i + 1) % len(layers)``: who uses two slots in turn, all the way round, has an
-    even number of layers.
+    ``slots[at % 2]`` of an ``at = (i + 1) % len(layers)``: who uses two slots in turn, all the way round, has
+    an even number of layers.
     """
     match left, right:
         case ConstV(int() as number), SymV(modulus) if op == "%" and not isinstance(number, bool):
