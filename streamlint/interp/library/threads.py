@@ -142,6 +142,7 @@ def submit(
     known = m.pools.get(pool) if pool is not None else None
     behind = known.lanes[-1] if known is not None and known.one_by_one and known.lanes else None
     device = devices.current(m) if known is not None and known.is_prepared else None
+    m.pooled.add(LaneId(m.lanes))
     m.heap[made.id].attrs[_RESULT] = _run(
         m, made, args[0], args[1:], kwargs, span, behind=behind, device=device
     )
@@ -307,6 +308,7 @@ def _run(
     devices.select(m, devices.of_new_thread(m) if device is None else device)
     for earlier in (before, behind):
         if earlier is not None:
+            m.threads[child] = m.threads.get(earlier, earlier)
             m.emit(Join(m.site(span), child, child=earlier))
     try:
         return m.python.call(m, target, args, kwargs, span)

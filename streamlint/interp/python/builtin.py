@@ -7,25 +7,33 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp.facts import answers
-from streamlint.interp.library import callbacks, feeding, host_arrays, monitors, tensors, threads, weakly
+from streamlint.interp.library import (
+    callbacks,
+    feeding,
+    host_arrays,
+    monitors,
+    tensors,
+    thread_local,
+    threads,
+    weakly,
+)
 from streamlint.interp.python import (
     conditions,
     container_methods,
     containers,
     fields,
+    instances,
     iterators,
     kinds,
     objects,
     text,
     walks,
 )
-from streamlint.interp.state import elements, flavors, names, symbols
+from streamlint.interp.state import elements, names, symbols
 from streamlint.interp.state.ends import PathEnds
 from streamlint.interp.state.numbers import behind, linear
 from streamlint.interp.state.values import (
-    FALSE,
     NONE,
-    TRUE,
     ApiV,
     BufferV,
     CallbackV,
@@ -63,6 +71,8 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
     last = path.rpartition(".")[2]
     if (thread := threads.made(m, path, args, kwargs, span)) is not None:
         return thread
+    if path == thread_local.PATH:
+        return thread_local.make(m)
     if path.startswith("asyncio.") and (given := threads.of_asyncio(m, last, args, kwargs, span)) is not None:
         return given
     if path in host.IMPORTS and args and isinstance(args[0], ConstV) and isinstance(args[0].value, str):
@@ -213,6 +223,8 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
             given = SymV(m.unlike_any(symbols.call("next", symbol_of(first)), span))
             # next((s for s in self.slots if not s.busy), self.slots[0]): one of them, which is not known.
             return containers.index(m, first, given, span) if held and held.sample is not None else given
+        case "getattr" if len(args) > 2 and thread_local.lacks(m, first, args[1]):
+            return args[2]
         case "getattr" if len(args) > 1 and isinstance(args[1], ConstV) and isinstance(args[1].value, str):
             return objects.attribute(m, first, args[1].value, span)
         case "getattr" | "vars" if isinstance(first, BufferV):
@@ -230,7 +242,7 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
             objects.set_attribute(m, first, args[1].value, args[2], span)
             return NONE
         case "hasattr":
-            return _hasattr(m, first, args[1] if len(args) > 1 else NONE)
+            return instances.has(m, first, args[1] if len(args) > 1 else NONE)
         case "isinstance":
             return kinds.isinstance_of(m, args)
         case "divmod" if len(args) == 2:
@@ -437,20 +449,6 @@ def _dictionary(m: Machine, name: str, args: list[Value], kwargs: dict[str, Valu
     for key, value in kwargs.items():
         containers.put(m, held, ConstV(key), value)
     return made
-
-
-def _hasattr(m: Machine, value: Value, name: Value) -> Value:
-    match value, name:
-        case HeapV(), ConstV(str() as attribute) if attribute in m.heap[value.id].attrs:
-            return TRUE
-        case SymV(of), ConstV(str() as attribute) if symbols.Attr(of, attribute) in m.roles:
-            return TRUE
-        case BufferV(flavor=flavor), ConstV("__cuda_array_interface__") if flavor in flavors.DEVICE_FLAVORS:
-            return TRUE
-        case BufferV(flavor=Flavor.ARRAY), ConstV("__cuda_array_interface__"):
-            return FALSE
-        case _:
-            return given_by("hasattr", value, name)
 
 
 def _queries(m: Machine, value: Value) -> list[QueryV]:

@@ -6,12 +6,20 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp.facts import classes, modules
-from streamlint.interp.state import naming
+from streamlint.interp.library import thread_local
+from streamlint.interp.state import flavors, naming, symbols
 from streamlint.interp.state.values import (
+    FALSE,
     NONE,
+    TRUE,
+    BufferV,
+    ConstV,
+    Flavor,
     FuncV,
     HeapV,
+    SymV,
     Value,
+    given_by,
 )
 
 if TYPE_CHECKING:
@@ -69,3 +77,20 @@ def _default(m: Machine, decl: ir.ClassDecl, default: ir.Expr) -> Value:
                 return modules.at_module_level(m, module, call) or NONE
         return NONE
     return modules.at_module_level(m, module, default) or NONE
+
+
+def has(m: Machine, value: Value, name: Value) -> Value:
+    """``hasattr(value, name)``"""
+    if thread_local.lacks(m, value, name):
+        return FALSE
+    match thread_local.of_lane(m, value), name:
+        case HeapV(number), ConstV(str() as attribute) if attribute in m.heap[number].attrs:
+            return TRUE
+        case SymV(of), ConstV(str() as attribute) if symbols.Attr(of, attribute) in m.roles:
+            return TRUE
+        case BufferV(flavor=flavor), ConstV("__cuda_array_interface__") if flavor in flavors.DEVICE_FLAVORS:
+            return TRUE
+        case BufferV(flavor=Flavor.ARRAY), ConstV("__cuda_array_interface__"):
+            return FALSE
+        case _:
+            return given_by("hasattr", value, name)

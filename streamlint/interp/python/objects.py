@@ -14,6 +14,7 @@ from streamlint.interp.library import (
     storage,
     stream_values,
     tensor_methods,
+    thread_local,
     threads,
     torch_modules,
     used_as,
@@ -60,7 +61,7 @@ _OF_LAYERS = MODULE_RETURNS_SELF | FORWARD_HOOKS | GIVES_OF_MODULE | {MODULE_STA
 
 def attribute(m: Machine, value: Value, name: str, span: Span) -> Value:
     """``value.name``"""
-    value = given_objects.settled(m, names.settle(m, value), name)
+    value = thread_local.of_lane(m, given_objects.settled(m, names.settle(m, value), name))
     match value:
         case ApiV(path):
             return api_attribute(m, path, name)
@@ -255,7 +256,7 @@ def is_end(m: Machine, value: Value, item: Value) -> bool:
 
 def set_attribute(m: Machine, value: Value, name: str, new: Value, span: Span) -> None:
     """``value.name = new``"""
-    value = given_objects.settled(m, names.settle(m, value))
+    value = thread_local.of_lane(m, given_objects.settled(m, names.settle(m, value)))
     if isinstance(new, StreamV):
         holder = m.symbol_of_object(value) if isinstance(value, HeapV) else symbol_of(value)
         if arguments.passed(holder) is not None:

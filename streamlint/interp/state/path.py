@@ -212,6 +212,10 @@ class Path:
     """How many functions were open when the running thread began."""
     blocks_of: int = 0
     """How many blocks are open of objects that may be locks, for all that is known: ``with self.mutex:``."""
+    threads: dict[LaneId, LaneId] = field(default_factory=dict)
+    """The first lane of a thread, by those that it had later ..."""
+    pooled: set[LaneId] = field(default_factory=set)
+    """... and the lanes of pools, which may be of one thread."""
     pools: dict[Symbol, Pool] = field(default_factory=dict)
     """What pools of threads were given to do."""
     hooks: dict[tuple[str, Symbol], list[FuncV | PartialV]] = field(default_factory=dict)
