@@ -18,7 +18,7 @@ from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeGuard
 
-from streamlint.models import FRAMEWORKS, members, methods_of, torch
+from streamlint.models import FRAMEWORKS, host, members, methods_of, torch
 from streamlint.models.schema import Role
 
 if TYPE_CHECKING:
@@ -241,7 +241,9 @@ def _note_kept(node: ast.AST, imported: set[str], seen: _Seen) -> None:
             # Before Python 3.12 the places in it are not known.
             seen.kept |= {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
             seen.kept |= {one.attr for one in ast.walk(node) if isinstance(one, ast.Attribute)}
-        case ast.Call(func=func, keywords=keywords) if _root(func) not in imported:
+        case ast.Call(func=func, keywords=keywords) if (
+            _root(func) not in imported or ast.unparse(func) in host.REPLACES_FIELDS
+        ):
             seen.kept |= {one.arg for one in keywords if one.arg is not None}
         case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
             seen.kept.add(name)
