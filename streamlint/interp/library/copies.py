@@ -79,9 +79,9 @@ def returns_early(m: Machine, value: Value, span: Span) -> bool:
 
 
 def _is_usual(m: Machine, symbol: Symbol) -> bool:
-    """Whether a flag is a parameter with the default True: ``def __init__(self, net, non_blocking=True)``."""
+    """Whether a flag is set by default: ``def __init__(self, net, non_blocking=True)``."""
     if symbol not in m.parameters:
-        return False
+        return symbol in m.usual
     scope, name = m.parameters[symbol]
     defaults = (param.default for param in scope.function.params if param.name == name)
     return any(isinstance(default, ir.Const) and default.value is True for default in defaults)

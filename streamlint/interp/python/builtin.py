@@ -226,7 +226,7 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
         case "getattr" if len(args) > 2 and thread_local.lacks(m, first, args[1]):
             return args[2]
         case "getattr" if len(args) > 1 and isinstance(args[1], ConstV) and isinstance(args[1].value, str):
-            return objects.attribute(m, first, args[1].value, span)
+            return objects.attribute_by_name(m, first, args[1].value, args[2:], span)
         case "getattr" | "vars" if isinstance(first, BufferV):
             # A field of a batch, whichever: it stands for all that there is.
             return first

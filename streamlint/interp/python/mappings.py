@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from streamlint.interp.facts import classes
 from streamlint.interp.library import used_as
 from streamlint.interp.python import containers, objects
-from streamlint.interp.state import elements
+from streamlint.interp.state import elements, symbols
 from streamlint.interp.state.values import ConstV, HeapV, SymV, TupleV, Value
 
 if TYPE_CHECKING:
@@ -26,6 +26,10 @@ def method(
     match name, args:
         case "get", [at, *rest] if len(rest) < 2 and not kwargs and not isinstance(at, ConstV):
             return containers.index(m, receiver, at, span)
+        case "get" | "pop", [ConstV(str()), ConstV(True)] if not kwargs:
+            flag = m.result(symbols.Attr(receiver.symbol, name), span)
+            m.usual.add(flag.symbol)
+            return flag
         case "keys", [] if not kwargs:
             return receiver
         case "values", [] if not kwargs:

@@ -23,6 +23,7 @@ from streamlint.interp.python import fields, given_objects, variables
 from streamlint.interp.state import arguments, elements, giving_up, names, naming, symbols
 from streamlint.interp.state.values import (
     NONE,
+    TRUE,
     ApiV,
     BufferV,
     CallbackV,
@@ -114,6 +115,14 @@ def attribute(m: Machine, value: Value, name: str, span: Span) -> Value:
         case _:
             m.uses_none |= value == NONE
             return MethodV(value, name)
+
+
+def attribute_by_name(m: Machine, value: Value, name: str, default: list[Value], span: Span) -> Value:
+    """``getattr(options, "non_blocking", True)``: a flag that is set unless somebody says otherwise."""
+    found = attribute(m, value, name, span)
+    if isinstance(found, SymV) and default == [TRUE]:
+        m.usual.add(found.symbol)
+    return found
 
 
 def _read_row(m: Machine, role: Role, lib: Lib | None, value: Value, name: str, span: Span) -> Value:

@@ -114,6 +114,8 @@ class Path:
     """What they pass as keys, by the attribute of the object and the parameter: ``facts/call_keys.py``."""
     denied: dict[Symbol, list[Symbol]] = field(default_factory=dict)
     """What was taken not to be of some classes, and the tests that said so."""
+    usual: set[Symbol] = field(default_factory=set)
+    """Flags that are set unless somebody says otherwise: ``options.get("non_blocking", True)``."""
     plain: set[Symbol] = field(default_factory=set)
     """Unknown values that were passed where an annotation wants a number or the like."""
     objects: set[BufferId] = field(default_factory=set)
