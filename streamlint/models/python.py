@@ -65,6 +65,9 @@ NAMESPACES = frozenset({"types.SimpleNamespace", "argparse.Namespace"})
 PLAIN_BASES = frozenset("object ABC Generic Protocol NamedTuple TypedDict Enum Exception Thread".split())
 """Bases that call back into a class in no order of their own."""
 
+MAKES_OBJECTS = frozenset({"__new__", "__init__", "__post_init__"})
+"""Methods that run where an object is made. A class with no others only holds its fields."""
+
 MAPPINGS = frozenset((Mapping.__name__, MutableMapping.__name__))
 OF_MAPPINGS = frozenset(name for name in dir(Mapping) if not name.startswith("_"))
 """What ``collections.abc`` gives to a class that says how to walk and to ask it."""

@@ -12,6 +12,7 @@ from streamlint.interp.python import instances, unseen_caller
 from streamlint.interp.state import arguments, naming, symbols
 from streamlint.interp.state.ends import PathEnds, Returned
 from streamlint.interp.state.values import NONE, EventV, FuncV, HeapV, StreamV, SymV, Value
+from streamlint.models.python import MAKES_OBJECTS
 from streamlint.trace import MAIN_LANE
 
 if TYPE_CHECKING:
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
 
 _FIRST_NUMBER = 1000
 """Arguments of the constructors of such objects are numbered apart from those of outside calls."""
-
-_MAKERS = ("__init__", "__post_init__", "__new__")
-"""Methods of a class that only holds its fields."""
 
 
 def settled(m: Machine, value: Value, *used: str) -> Value:
@@ -158,7 +156,7 @@ def _made(m: Machine, cls: ir.ClassDecl, symbol: Symbol) -> HeapV:
 def _was_used(m: Machine, made: HeapV, cls: ir.ClassDecl, symbol: Symbol) -> None:
     """Other methods may have been called before; its streams and events are known to who passes it."""
     order, whole = m.project.ancestors(cls)
-    is_record = all(decl.name in _MAKERS for one in order for decl in one.methods.values())
+    is_record = all(decl.name in MAKES_OBJECTS for one in order for decl in one.methods.values())
     names = {
         name
         for one in order
