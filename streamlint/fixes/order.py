@@ -50,7 +50,7 @@ def fixed(scene: Scene, earlier: int, later: int, *, whole_device: bool = True) 
 
 
 def _of_one_device(places: Sequence[Place]) -> Sequence[Place]:
-    """Those where the device of the nearest one is current: ``get_current_stream()`` is another elsewhere.
+    """Those where the device of the nearest is current: elsewhere ``get_current_stream()`` is another one.
 
     ``with Device(1): y = x.sum()``: the line stands inside, and not before the ``with``.
     """

@@ -16,6 +16,11 @@ message leaves the process. Another one that has opened memory of this one reads
 streams and events order the work of one process
 (https://docs.nvidia.com/cuda/cuda-programming-guide/04-special-topics/inter-process-communication.html)."""
 
+STARTS_PROCESS = "Process"
+"""The class of ``multiprocessing``, and of its contexts, that takes along what its function gets."""
+SIGNALS = frozenset({"set", "release", "notify", "notify_all", "wait"})
+"""What tells other processes where an object of ``multiprocessing`` has it: events, semaphores, barriers."""
+
 
 @frozen()
 class Equals:

@@ -60,12 +60,34 @@ def opened(call: Call) -> Value:
     return made
 
 
-def tell(m: Machine, name: str, values: Sequence[Value], span: Span) -> None:
+def note(m: Machine, name: str, maker: str, values: Sequence[Value], span: Span) -> None:
+    """A call that is not seen: it may start a process, tell one something, or hand memory to it.
+
+    ``maker`` has made the object, if ``name`` is a method: ``context.Queue()`` of ``multiprocessing``.
+    """
+    of_python = "multiprocessing" in maker.split(".")
+    if of_python and name in (aside.STARTS_PROCESS, *aside.MESSAGES):
+        # PyTorch pickles tensors of a device as handles, and records an event for who unpacks them.
+        _hand_over(m, name, values, span)
+    if name in aside.MESSAGES or (of_python and name in aside.SIGNALS):
+        _tell(m, name, values, span)
+
+
+def _hand_over(m: Machine, name: str, values: Sequence[Value], span: Span) -> None:
+    """``Process(target=consume, args=(page, ready))``, ``queue.put(page)``"""
+    given = tensors.buffers_in(m, list(values), unknown=False)
+    sent = [view for view in given if m.space(view) is Space.DEVICE and view.flavor is Flavor.TORCH]
+    if sent:
+        _await_current(m, span, name)
+    m.shared.update(dict.fromkeys(view.id for view in sent))
+
+
+def _tell(m: Machine, name: str, values: Sequence[Value], span: Span) -> None:
     """``connection.send(layout)``: who gets it reads what it shares with this process.
 
     A message that holds the memory itself is pickled, and PyTorch records an event for who unpacks it.
     """
-    if name not in aside.MESSAGES or not m.shared:
+    if not m.shared:
         return
     peer = _peer(m, span)
     sent = {view.id for view in tensors.buffers_in(m, list(values), unknown=False)}

@@ -74,7 +74,7 @@ def opaque(
     if _signals(last) or (last == "barrier" and _made_by(m, function) == torch_model.SHARED_MEMORY):
         escape.barrier(m, escape.all_streams(m), span, name, Doubt.SIGNAL)
     values = [names.settle(m, value) for value in (*args, *kwargs.values())]
-    processes.tell(m, last, values, span)
+    processes.note(m, last, function if isinstance(function, str) else _made_by(m, function), values, span)
     unwrapped = _status_check(values)
     if unwrapped is not None:
         return unwrapped

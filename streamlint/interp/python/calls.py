@@ -72,7 +72,7 @@ from streamlint.interp.state.values import (
     Value,
     symbol_of,
 )
-from streamlint.models import host, members, vocabulary
+from streamlint.models import host, members, python, vocabulary
 from streamlint.models import torch as torch_model
 from streamlint.models.schema import Lib, Role
 from streamlint.trace import Evidence, Origin, Space, Symbol
@@ -488,7 +488,10 @@ def _handle_call(
 ) -> Value:
     """``device_module.current_stream()``: the method's name shows that the receiver is a device module."""
     row = models.find_function(f"torch.cuda.{func.name}")
-    if func.name != "set_stream":
+    if not python.HAVE_EVENTS.isdisjoint(makers.of_symbol(m, func).split(".")):
+        # context.Event() of context = multiprocessing.get_context("spawn")
+        row = None
+    elif func.name != "set_stream":
         m.device_modules.add(func.of)
     elif func.of not in m.device_modules:
         # communicator.set_stream(side) keeps the stream for itself: others have such a method too.
