@@ -489,8 +489,7 @@ def _handle_call(
     """``device_module.current_stream()``: the method's name shows that the receiver is a device module."""
     row = models.find_function(f"torch.cuda.{func.name}")
     if not python.HAVE_EVENTS.isdisjoint(makers.of_symbol(m, func).split(".")):
-        # context.Event() of context = multiprocessing.get_context("spawn")
-        row = None
+        row = None  # context.Event() of context = multiprocessing.get_context("spawn")
     elif func.name != "set_stream":
         m.device_modules.add(func.of)
     elif func.of not in m.device_modules:
