@@ -17,6 +17,7 @@ from streamlint.interp.state.values import Flavor
 from streamlint.models.schema import Lib
 from streamlint.trace import (
     BeginCapture,
+    CaptureMode,
     CudaCall,
     DestroyEvent,
     DestroyStream,
@@ -340,6 +341,18 @@ def _launched_first(scene: Scene, evidence: Occurrence) -> Iterator[Fix]:
 _ORDERING = (SyncStream, SyncEvent, SyncDevice)
 
 
+def _own_mode(scene: Scene, evidence: Occurrence) -> Iterator[Fix]:
+    """``torch.cuda.graph(graph, capture_error_mode="thread_local")``: other threads may do what they want."""
+    begin, place = scene.trace.ops[evidence.later], scene.statement(evidence.later)
+    if place is None or not isinstance(begin, BeginCapture) or begin.mode is not CaptureMode.GLOBAL:
+        return
+    edit = statements.with_keyword(
+        place, begin.at.span, "torch.cuda.graph", "capture_error_mode", '"thread_local"'
+    )
+    if edit is not None:
+        yield Fix("Capture in the mode of one thread", (edit,), safe=False)
+
+
 def _not_in_capture(scene: Scene, evidence: Occurrence) -> Iterator[Fix]:
     """A synchronization or a query whose answer nobody uses is taken out."""
     if isinstance(scene.trace.ops[evidence.later], (*_ORDERING, CudaCall)):
@@ -366,6 +379,7 @@ _PLANS: dict[str, Callable[[Scene, Occurrence], Iterator[Fix]]] = {
     "SL503": _waits_before_capture,
     "SL505": _forked_from_capture,
     "SL506": _launched_first,
+    "SL508": _own_mode,
     "SL905": _taken_out,
 }
 FIXED = frozenset(_PLANS)

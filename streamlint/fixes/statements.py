@@ -35,6 +35,20 @@ def _is_at(source: Source, node: ast.expr, span: Span) -> bool:
     return isinstance(node, ast.Call) and (source.start(node), source.end(node)) == whole
 
 
+def with_keyword(place: Place, span: Span, path: str, keyword: str, value: str) -> Edit | None:
+    """Puts a keyword behind the arguments of a call of a library's function, where it has it not."""
+    source = place.source
+    calls = (node for node in ast.walk(place.statement) if isinstance(node, ast.Call))
+    call = next((node for node in calls if _is_at(source, node, span)), None)
+    if call is None or place.sight.path_of(ast.unparse(call.func)) != path:
+        return None
+    line, col = source.end(call)
+    before = source.lines[line - 1][: col - 1].rstrip()
+    if any(one.arg in (keyword, None) for one in call.keywords) or not before or before[-1] in ",(":
+        return None
+    return Edit(Span(source.path, line, col - 1, line, col - 1), f", {keyword}={value}")
+
+
 def removal(source: Source, statement: ast.stmt) -> Edit:
     """Takes a statement out, with its lines; ``pass`` stands for the only one of a block."""
     line, end = statement.lineno, statement.end_lineno or statement.lineno
