@@ -93,7 +93,7 @@ def _of_condition(m: Machine, value: HeapV, name: str, args: list[Value], span: 
     if name in host.SIGNALS[MonitorKind.CONDITION]:
         signal(m, value, span, name)
     elif name in host.WAITS[MonitorKind.CONDITION]:
-        if not any(isinstance(op, HostSignal) and op.monitor == monitor for op in m.ops):
+        if not _is_set_elsewhere(m, monitor):
             escape.barrier(m, escape.all_streams(m), span, name)
         m.emit(HostWait(m.site(span), m.lane, monitor=monitor, name=name))
         if name == "wait_for" and args and isinstance(args[0], (FuncV, MethodV)):
@@ -113,13 +113,19 @@ def signal(m: Machine, value: HeapV, span: Span, name: str) -> None:
 
 
 def wait(m: Machine, value: HeapV, span: Span, name: str) -> None:
-    """A flag that was not seen to be set may stand for anything that unseen threads did."""
+    """A flag that no other thread was seen to set may stand for anything that unseen threads did."""
     monitor = m.monitors[value.id]
     m.emit(HostWait(m.site(span), m.lane, monitor=monitor.id, name=name))
-    if monitor.kind is MonitorKind.FLAG:
+    if monitor.kind is MonitorKind.FLAG and not _is_set_elsewhere(m, monitor.id):
         setters = sum(1 for op in m.ops if isinstance(op, HostSignal) and op.monitor == monitor.id)
         if setters != 1 or monitor.reset:
             escape.barrier(m, escape.all_streams(m), span, name)
+
+
+def _is_set_elsewhere(m: Machine, monitor: MonitorId) -> bool:
+    """Whether another thread has set a flag, or notified a condition: what that did is in sight."""
+    signals = (op for op in m.ops if isinstance(op, HostSignal) and op.monitor == monitor)
+    return any(op.lane != m.lane for op in signals)
 
 
 def set_aside(m: Machine, held: HeapObject, name: str, new: Value, span: Span) -> None:
