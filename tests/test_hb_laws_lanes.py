@@ -187,6 +187,15 @@ def test_who_waits_for_a_queue_knows_what_each_thread_did_before_it_was_done() -
     assert [hb.ordered(one, after).verdict for one in left] == [Verdict.NO, Verdict.NO]
 
 
+def test_a_condition_that_was_notified_once_orders_like_a_flag() -> None:
+    p = Program()
+    condition = p.monitor(MonitorKind.CONDITION)
+    work, after = signalled(p, condition, p.new_lane())
+    assert HappensBefore(p.trace()).ordered(work, after).verdict is Verdict.YES
+    p.host_signal(condition, MAIN_LANE)
+    assert HappensBefore(p.trace()).ordered(work, after).verdict is Verdict.UNKNOWN
+
+
 def test_work_queued_after_the_callback_is_not_covered() -> None:
     p = Program()
     flag, lane, stream = p.monitor(MonitorKind.FLAG), p.new_lane(), p.stream()
