@@ -157,9 +157,6 @@ CUDA_DRIVER = Framework(
         status_call("cuIpcGetMemHandle", "dptr", Shares("dptr")),
         status_call("cuIpcGetEventHandle", "event", Shares("event")),
         status_call("cuIpcOpenMemHandle", "handle Flags", OpensShared()),
-        status_call("cuIpcGetMemHandle", "dptr", Shares("dptr")),
-        status_call("cuIpcGetEventHandle", "event", Shares("event")),
-        status_call("cuIpcOpenMemHandle", "handle Flags", OpensShared()),
         status_call("cuMemAlloc", "bytesize", Allocates(Space.DEVICE, size="bytesize")),
         status_call("cuMemAllocPitch", _PITCHED, Allocates(Space.DEVICE), further=1),
         status_call(

@@ -59,7 +59,7 @@ class Oracle:
     def begin(self, forced: tuple[int, ...]) -> None:
         """Starts the path anew with other answers."""
         self.forced = forced
-        for kept in (self.taken, self.memo, self.absent, self.flipped):
+        for kept in (self.taken, self.memo, self.absent, self.flipped, self.refuted):
             kept.clear()
 
     def choose(
@@ -128,6 +128,7 @@ class Oracle:
             self.absent.copy(),
             self.flipped.copy(),
             self.beliefs.copy(),
+            self.refuted.copy(),
         )
 
     def comes_by(self, earlier: Oracle) -> bool:
@@ -142,6 +143,7 @@ class Oracle:
         self.memo.update(earlier.memo)
         self.absent |= earlier.absent
         self.flipped.update(earlier.flipped)
+        self.refuted.update(earlier.refuted)
 
     @property
     def path(self) -> tuple[str, ...]:
