@@ -230,7 +230,7 @@ CUPY = Framework(
         Api(
             "runtime.launchHostFunc",
             "stream callback arg",
-            (HostCallback("stream", "callback", "arg", kept_for_one_run=True),),
+            (HostCallback("stream", "callback", "arg"),),
         ),
         Api("runtime.eventCreate", "", (NewEvent(),)),
         Api("runtime.eventCreateWithFlags", "flags", (NewEvent(untimed="flags"),)),
@@ -251,12 +251,7 @@ CUPY = Framework(
         Api("record", "event", (Records("event", "self"),)),
         Api("done", "", (Queries(),), attribute=True),
         Api("add_callback", "callback arg", (HostCallback("self", "callback", "arg", status=True),)),
-        Api(
-            "launch_host_func",
-            "callback arg",
-            (HostCallback("self", "callback", "arg", kept_for_one_run=True),),
-            telling=(),
-        ),
+        Api("launch_host_func", "callback arg", (HostCallback("self", "callback", "arg"),), telling=()),
         Api("begin_capture", "mode", (CaptureStarts(),)),
         Api("end_capture", "", (CaptureEnds(),)),
         Api("is_capturing", "", (Pure(),)),

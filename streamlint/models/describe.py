@@ -186,9 +186,8 @@ def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0915  one
             return "makes a record whose fields the program sets"
         case fx.KeepsAlive(buffer, stream):
             return f"keeps {_receiver(buffer)} from being reused before the work now on `{stream}` is done"
-        case fx.HostCallback(stream, function, kept_for_one_run=once):
-            text = f"runs `{function}` on a host thread, in order of {_stream(stream)}"
-            return text + (", and keeps it until it has run once" if once else "")
+        case fx.HostCallback(stream, function):
+            return f"runs `{function}` on a host thread, in order of {_stream(stream)}"
         case fx.OrdersNothing():
             return "a CUDA call that orders nothing"
         case fx.ReadsTimes(start, end):

@@ -376,7 +376,6 @@ class HostCallback:
     deprecated: bool = False
     status: bool = False
     """The function takes stream, status and data."""
-    kept_for_one_run: bool = False
 
 
 @frozen()

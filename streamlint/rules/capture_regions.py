@@ -108,8 +108,6 @@ class Capture:
     elsewhere: list[Elsewhere] = field(default_factory=list)
     captured: set[Span] = field(default_factory=set)
     """Where work is queued that is part of the capture."""
-    callbacks: list[OpId] = field(default_factory=list)
-    """Host functions that each launch of the graph calls."""
     inner_waits: set[Span] = field(default_factory=set)
     """Where streams wait for records of the capture."""
     joined: set[Span] = field(default_factory=set)
@@ -136,8 +134,6 @@ class Capture:
                     self._runs_now(judged, i, op)
                 else:
                     self.captured.add(op.at.span)
-                    if isinstance(op, Callback):
-                        self.callbacks.append(i)
                     member.work.append(i)
                     member.knows[stream] = len(member.work)
             case Record(stream=stream, event=event):

@@ -12,17 +12,14 @@ from streamlint.rules.base import (
     Note,
     Problem,
     Rule,
-    called,
     last_barrier,
     quoted,
     readable,
 )
-from streamlint.rules.capture_regions import Capture, captures
 from streamlint.trace import (
     BufferId,
     Callback,
     CallbackEnd,
-    Doubt,
     Free,
     FreeKind,
     HostSignal,
@@ -36,33 +33,6 @@ if TYPE_CHECKING:
 
 
 def check(judged: Judged) -> Iterator[Problem]:
-    yield from _of_objects(judged)
-    for capture in captures(judged):
-        for number in capture.callbacks:
-            op = judged.op(number)
-            if isinstance(op, Callback) and op.kept_for_one_run:
-                yield _captured(judged, capture, number, op)
-
-
-def _captured(judged: Judged, capture: Capture, number: OpId, op: Callback) -> Problem:
-    """A function that a library lets go of after one run, in a graph that is launched again and again."""
-    stream = quoted(judged.seen_from(number).stream_name(op.stream))
-    return Problem(
-        later=number,
-        message=f"{called(op.name)} keeps the function for one run, and each launch of the graph calls it",
-        label="captured",
-        help=(
-            f"queue it on {stream} behind each launch instead, or capture a `ctypes` callback that is kept "
-            "as long as the graph is"
-        ),
-        notes=(Note(judged.op(capture.begin).at.span, "the capture begins here"),),
-        # A graph that is launched once is right.
-        doubts=op.doubts | {Doubt.PATH},
-    )
-
-
-def _of_objects(judged: Judged) -> Iterator[Problem]:
-    """Objects that nothing but the program keeps."""
     queued: dict[BufferId, list[OpId]] = {}
     ends: dict[LaneId, OpId] = {}
     told: dict[LaneId, OpId] = {}
@@ -122,7 +92,7 @@ RULE = Rule(
 ## What it does
 Reports a `ctypes` callback object (`CFUNCTYPE(...)(function)`) that is handed to `cudaLaunchHostFunc`,
 `cudaStreamAddCallback` or their driver forms, and whose last reference goes before the host knows that the
-callback has run. Also a function that CuPy's `launch_host_func` queues on a stream that is being captured.
+callback has run.
 
 ## Why is this bad?
 cuda-python passes on the address of the object and keeps no reference, and neither does CUDA. When the
@@ -149,9 +119,6 @@ def notify(self, stream, function):
     cudart.cudaLaunchHostFunc(stream, cudart.cudaHostFn_t(address), 0)
 ```
 
-CuPy holds the function and its argument with one reference, which it gives back when the function has
-run. As a node of a graph it runs at each launch: from the second one on the driver calls what may be gone.
-
 ## Limits
 CuPy, Numba and cuda.core keep what they are given until it has run. An object that a call received which is
 not seen may be kept there: `possible`. What the callback gets as its data is not looked into. Libraries that
@@ -161,7 +128,6 @@ were loaded with `ctypes.CDLL` are not known.
 [Callback functions](https://docs.python.org/3/library/ctypes.html#callback-functions): references to
 `CFUNCTYPE` objects must be kept as long as they are used from C code; measured with CPython 3.11: after
 `del`, an object whose `addressof` was taken is gone at once, one that was cast at the next collection;
-`launchHostFunc` in the source of CuPy (`cupy_backends/cuda/api/runtime.pyx`), not yet seen on a GPU;
 [cudaLaunchHostFunc](https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__EXECUTION.html).
 """,
 )

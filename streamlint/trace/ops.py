@@ -233,8 +233,6 @@ class Callback(OpBase):
     code: BufferId | None = None
     """The object that the driver calls, where nothing but the program keeps it: a ctypes callback."""
     name: str = "host callback"
-    kept_for_one_run: bool = False
-    """Whether the library lets the function go when it has run, however often a graph runs it."""
 
 
 @frozen(kw_only=True)

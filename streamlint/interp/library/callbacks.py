@@ -69,16 +69,7 @@ def run(call: Call, effect: fx.HostCallback) -> None:
     body = LaneId(m.lanes)
     m.lanes += 1
     name = "cudaStreamAddCallback" if effect.deprecated else call.name()
-    queued = Callback(
-        m.site(call.span),
-        m.lane,
-        stream=stream.id,
-        body=body,
-        code=code,
-        name=name,
-        kept_for_one_run=effect.kept_for_one_run,
-    )
-    m.emit(queued)
+    m.emit(Callback(m.site(call.span), m.lane, stream=stream.id, body=body, code=code, name=name))
     if isinstance(function, (FuncV, PartialV)) or (
         isinstance(function, HeapV) and m.heap[function.id].shape is Shape.INSTANCE
     ):
