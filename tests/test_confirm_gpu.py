@@ -246,6 +246,8 @@ KNOWN = {
         "it is held back at the call, in front of the event, and queued at the end of the group"
     ),
     "torch/sl102_left_by_locks::published_bad": EITHER_FIRST,
+    "torch/sl103_recorded_by_threads::saves_bad": EITHER_FIRST,
+    "torch/sl103_recorded_by_threads::fills_bad": EITHER_FIRST,
     "torch/sl102_left_by_locks::published_ok": EITHER_FIRST,
     "numba/sl201_awaited_callbacks::awaited_ok": BROKEN,
     "numba/sl302_blocking_host_callback::event_bad": BROKEN,
