@@ -198,9 +198,9 @@ def extra(m: Machine, held: HeapObject, owner: HeapV, at: Symbol) -> Value:
             # Where a loop has filled a dict, the sample is itself one of its elements.
             apart = held.sample in held.entries.values()
             held.extra[at] = alike.like(m, held.sample, at, held.born, apart=apart)
-        elif held.shape is Shape.LIST and (symbols.number(at) or 0) >= len(held.items) > 0:
+        elif elements.is_behind(held, at) and isinstance(last := held.items[-1], BufferV):
             # A loop of unknown length has filled it, in a few passes; who asks for one more has as many.
-            held.extra[at] = alike.like(m, held.items[-1], at, held.born, apart=True)
+            held.extra[at] = alike.like(m, last, at, held.born, apart=True)
         elif known := held.items or [
             value for key, value in held.entries.items() if not keys.are_two(m, key, at)
         ]:
