@@ -71,6 +71,8 @@ MAKES_OBJECTS = frozenset({"__new__", "__init__", "__post_init__"})
 MAPPINGS = frozenset((Mapping.__name__, MutableMapping.__name__))
 OF_MAPPINGS = frozenset(name for name in dir(Mapping) if not name.startswith("_"))
 """What ``collections.abc`` gives to a class that says how to walk and to ask it."""
+WALKS_MAPPINGS = frozenset(one.__name__ for one in (Mapping.keys, Mapping.values, Mapping.items))
+"""How all of a mapping is walked."""
 
 OF_NAMED_TUPLES = frozenset({"_replace", "_asdict"})
 """Methods of named tuples that give their fields by name."""

@@ -22,7 +22,7 @@ from streamlint.interp.state.values import (
 from streamlint.models import host, python
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.project import Project
@@ -236,3 +236,9 @@ def behind(m: Machine, cls: ir.ClassDecl, receiver: Value) -> list[ir.ClassDecl]
     if cls not in order:
         order = m.project.ancestors(cls)[0]
     return order[order.index(cls) + 1 :]
+
+
+def bases_in_torch_nn(project: Project, order: Iterable[ir.ClassDecl]) -> Iterator[str]:
+    """What of ``torch.nn`` stands among the bases of some classes: ``class Net(nn.Module)``."""
+    named = (project.named(one.module, base) for one in order for base in one.bases)
+    return (base.path for base in named if isinstance(base, ApiV) and base.path.startswith("torch.nn."))

@@ -20,7 +20,7 @@ from streamlint.interp.facts.relevance import all_classes
 from streamlint.interp.state.budgets import Most
 from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.scope import Target
-from streamlint.interp.state.values import ApiV, ClassV, FuncV
+from streamlint.interp.state.values import ClassV, FuncV
 from streamlint.models import host, members, torch
 from streamlint.trace import MonitorKind
 
@@ -275,8 +275,7 @@ def _may_be_said(project: Project, cls: ir.ClassDecl, annotation: ir.Expr) -> bo
 
 def is_module(project: Project, cls: ir.ClassDecl) -> bool:
     """Whether a class is derived from one of ``torch.nn``."""
-    named = (project.named(one.module, base) for one in project.ancestors(cls)[0] for base in one.bases)
-    return any(isinstance(base, ApiV) and base.path.startswith("torch.nn.") for base in named)
+    return any(True for _ in classes.bases_in_torch_nn(project, project.ancestors(cls)[0]))
 
 
 def _called(project: Project, cls: ir.ClassDecl, member: str) -> str:

@@ -25,7 +25,7 @@ from streamlint.models import torch as torch_model
 from streamlint.trace import Evidence, Space
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.project import Project
@@ -186,7 +186,7 @@ class Facts:
         if classes.is_enumeration(self.project, cls):
             return PLAIN
         order, complete = self.project.ancestors(cls)
-        if self._is_module(order):
+        if any(not base.endswith("Parameter") for base in classes.bases_in_torch_nn(self.project, order)):
             return kinds.MODULE
         bases = {base.rpartition(".")[2] for one in order for base in one.bases}
         fields = [
@@ -202,12 +202,6 @@ class Facts:
             self.of_annotation(one.module, annotation).kind is Kind.PLAIN for one, annotation in fields
         )
         return PLAIN if plain else NOTHING
-
-    def _is_module(self, order: Sequence[ir.ClassDecl]) -> bool:
-        """Whether a class of the tree is derived from one of ``torch.nn``: ``class Net(nn.Module)``."""
-        named = (self.project.named(one.module, base) for one in order for base in one.bases)
-        paths = [base.path for base in named if isinstance(base, ApiV)]
-        return any(path.startswith("torch.nn.") and not path.endswith("Parameter") for path in paths)
 
     def of_member(self, module: ir.Module, name: str) -> Fact:
         """The attribute of an unknown object: what the classes of the module that have one keep there."""

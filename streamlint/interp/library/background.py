@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from streamlint.interp.facts import makers
 from streamlint.interp.library import copies, memory
 from streamlint.interp.state import elements, symbols
-from streamlint.interp.state.values import NONE, ConstV, HeapV, StreamV, SymV, TupleV, symbol_of
+from streamlint.interp.state.values import NONE, ConstV, HeapV, SymV, TupleV, symbol_of
 from streamlint.models.onnx import STREAM_OPTION
 from streamlint.trace import (
     Access,
@@ -105,14 +105,8 @@ def fill(call: Call, effect: fx.Fills) -> None:
 
 
 def _own_stream(call: Call) -> StreamId:
-    """The stream that a library makes for itself on a device."""
-    m, name = call.m, f"{call.lib.product}'s stream"
-    key = symbols.call(name, symbols.constant(m.device))
-    if key not in m.roles:
-        m.roles[key] = m.new_stream(StreamKind.NON_BLOCKING, name, call.span, call.lib)
-    own = m.roles[key]
-    assert isinstance(own, StreamV)
-    return own.id
+    name = f"{call.lib.product}'s stream"
+    return call.m.own_stream(StreamKind.NON_BLOCKING, name, call.span, call.lib, call.m.device).id
 
 
 def _has_stream(m: Machine, value: Value, depth: int = 4) -> bool:

@@ -9,6 +9,7 @@ from streamlint.interp.library import used_as
 from streamlint.interp.python import containers, objects
 from streamlint.interp.state import elements, symbols
 from streamlint.interp.state.values import ConstV, HeapV, SymV, TupleV, Value
+from streamlint.models import python
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +22,7 @@ def method(
     m: Machine, receiver: SymV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
 ) -> Value | None:
     """A mapping has one value for a key: ``streams.get(device)``, and later ``streams[device]``."""
-    if name in ("keys", "values", "items") and not (args or kwargs):
+    if name in python.WALKS_MAPPINGS and not (args or kwargs):
         used_as.shows(m, receiver, used_as.Use.MAPPING)
     match name, args:
         case "get", [at, *rest] if len(rest) < 2 and not kwargs and not isinstance(at, ConstV):

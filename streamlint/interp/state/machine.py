@@ -212,17 +212,23 @@ class Machine(Path):
             return found
         if lib is Lib.WARP:
             # Warp makes a blocking stream for each device (warp/native/warp.cu) and uses that.
-            own = symbols.call("Warp's stream of device", symbols.constant(where))
-            if own not in self.roles:
-                self.roles[own] = self.new_stream(StreamKind.BLOCKING, "Warp's stream", None, lib, where)
-            made = self.roles[own]
-            assert isinstance(made, StreamV)
-            return made
+            return self.own_stream(StreamKind.BLOCKING, "Warp's stream", None, lib, where)
         if lib not in words.CHOSEN_BY_CALLERS or self.lane != MAIN_LANE:
             return self.default(self.default_stream, lib, where)
         if where not in (CURRENT_DEVICE, THREAD_DEVICE) and not where.startswith("?"):
             return self.default(self.default_stream, lib, where)
         return self.default(StreamKind.CURRENT, lib, where)
+
+    def own_stream(
+        self, kind: StreamKind, name: str, span: Span | None, lib: Lib, device: DeviceId
+    ) -> StreamV:
+        """The one stream that a library makes for itself on a device, made when first asked for."""
+        own = symbols.call(name, symbols.constant(device))
+        if own not in self.roles:
+            self.roles[own] = self.new_stream(kind, name, span, lib, device)
+        made = self.roles[own]
+        assert isinstance(made, StreamV)
+        return made
 
     # ------------------------------------------------------------------ memory
 
