@@ -56,6 +56,7 @@ HOST_WORDS = (
     Words("Functions that return a view of their argument's memory", host.VIEW_FUNCTIONS),
     Words("Methods and attributes of host arrays that give a view or an address", host.ARRAY_VIEWS),
     Words("Functions that allocate host memory", host.ALLOCATORS),
+    Words("Objects whose methods are the functions of their module", frozenset(host.GENERATORS)),
     Words("Builtins that read the values of an array or tensor", host.READ_BUILTINS),
     Words("Methods that write a host array", host.ARRAY_WRITES),
     Words("Functions that write memory", frozenset(host.COPIES_INTO)),

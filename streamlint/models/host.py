@@ -41,6 +41,16 @@ COPIES_INTO = {
 }
 """Functions that write argument ``i`` and read argument ``j``."""
 
+GENERATORS = {
+    f"{module}.{name}": module
+    for module in ("numpy.random", "cupy.random")
+    for name in ("default_rng", "RandomState", "Generator")
+}
+"""What makes an object whose methods are the functions of a module, with a state of their own.
+
+https://numpy.org/doc/stable/reference/random/legacy.html, https://docs.cupy.dev/en/stable/reference/random.html
+"""
+
 READ_BUILTINS = frozenset(
     "float int bool complex str repr list tuple set sorted sum max min any all print bytes format "
     "abs round hash dict map filter".split()

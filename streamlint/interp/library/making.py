@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.interp.facts import answers
-from streamlint.interp.state.values import NONE, ConstV, DeviceV, EventV, StreamV
+from streamlint.interp.state.values import FALSE, NONE, ConstV, DeviceV, EventV, StreamV
 from streamlint.models import cuda_runtime
 from streamlint.models.schema import Lib
 from streamlint.trace import StreamKind
@@ -48,7 +48,8 @@ def event(call: Call, effect: fx.NewEvent) -> EventV:
     m = call.m
     made = m.new_event("an event", call.span, call.lib)
     m.events[made.id] = replace(m.events[made.id], timing=_timing(call, effect), made_on=event_device(call))
-    if call.value("external") == ConstV(True):
+    if call.value("external") not in (NONE, FALSE):
+        # Of a flag that is not known: what a capture makes of the event is not known, and is no mistake.
         m.captures.external.add(made.id)
     return made
 

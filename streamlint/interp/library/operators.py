@@ -46,6 +46,7 @@ from streamlint.trace import (
     Evidence,
     HostAccess,
     Mode,
+    Space,
 )
 
 if TYPE_CHECKING:
@@ -167,7 +168,9 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
             *(Access(v.id, Mode.READ, v.region) for v in sources),
             *(Access(v.id, Mode.WRITE, v.region) for v in targets),
         ]
-        if tensors.on_host(m, [*targets, *sources]):
+        # torch.index_select(table, 0, nodes, out=staged): `out` lies where all operands do.
+        on_device = any(m.space(view) is Space.DEVICE for view in sources)
+        if tensors.on_host(m, targets) and not on_device:
             m.emit(HostAccess(m.site(span), m.lane, accesses=tuple(accesses), name=last))
         else:
             tensors.launch(m, span, accesses, last)

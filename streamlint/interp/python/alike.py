@@ -152,6 +152,9 @@ class _Another:
             lane=old.lane,
             made_like=value.id if self._is_recorded(value) else None,
         )
+        if value.id in self.m.captures.external:
+            # [torch.cuda.Event(external=True) for _ in stages]: so are the others.
+            self.m.captures.external.add(made.id)
         return made
 
     def _is_recorded(self, value: EventV) -> bool:

@@ -18,6 +18,7 @@ from streamlint.interp.library import (
 )
 from streamlint.interp.python import builtin, module_containers, trees
 from streamlint.interp.state.values import ApiV, FuncV, MethodV, Value, symbol_of
+from streamlint.models import host
 from streamlint.models import torch as torch_model
 from streamlint.models import vocabulary
 from streamlint.models.schema import Lib
@@ -31,6 +32,8 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
     last = path.rpartition(".")[2]
     if path in torch_model.MODULE_MAKERS:
         return ApiV("torch.cuda")
+    if path in host.GENERATORS:
+        return ApiV(host.GENERATORS[path])
     if path == arrays.LAUNCH and isinstance(args[0], FuncV) and kernels.library(m, args[0]) is Lib.TORCH:
         return arrays.launch_triton(m, args[0], args[2:], kwargs, span)
     if path == arrays.LAUNCH:
