@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from streamlint.order.hb import HappensBefore, Ordering, Verdict
@@ -14,6 +16,19 @@ CURRENT, UNKNOWN = StreamKind.CURRENT, StreamKind.UNKNOWN
 YES, NO, MAYBE = Verdict.YES, Verdict.NO, Verdict.UNKNOWN
 
 # Streams
+
+
+def test_another_stream_of_the_same_making_comes_after_what_the_sample_has_done() -> None:
+    p = Program()
+    sample, other = p.stream(), p.stream()
+    one, another = p.stream(), p.stream()
+    for name in (one, another):
+        p.streams[name] = replace(p.streams[name], made_like=sample)
+    a, b = p.launch(sample), p.launch(other)
+    first = p.launch(one)
+    second = p.launch(another)
+    assert [verdict(p, a, first), verdict(p, a, second)] == [YES, YES]
+    assert [verdict(p, b, first), verdict(p, first, second)] == [NO, NO]
 
 
 def test_same_stream_is_issue_order() -> None:

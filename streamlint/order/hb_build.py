@@ -285,6 +285,8 @@ class Builder:
         if queue is None:
             queue = Queue(self.clocks.new_chain(), stream, *self._hubs.roles(stream))
             self._queues[key] = queue
+            if stream.made_like is not None:
+                queue.begun_after = self._queue(stream.made_like, lane).work
             if stream.kind in (StreamKind.CURRENT, StreamKind.UNKNOWN):
                 self._outside.append(queue)
         return queue
@@ -358,8 +360,9 @@ class Builder:
     def _stream_sources(self, lane: _Lane, queue: Queue) -> list[Reason]:
         sources: list[Reason] = []
         tail = queue.tail
-        if tail is not None:
-            sources.append(Reason(tail, EdgeKind.STREAM, NO_DOUBT))
+        begun = tail if tail is not None else queue.begun_after
+        if begun is not None:
+            sources.append(Reason(begun, EdgeKind.STREAM, NO_DOUBT))
         if queue.side_tail is not None and (tail is None or queue.side_tail > tail):
             sources.append(Reason(queue.side_tail, EdgeKind.STREAM, NO_DOUBT))
         if lane.sure is not None and not (

@@ -56,6 +56,8 @@ class Queue:
     side_tail: OpId | None = None
     pending: dict[LaneId, tuple[OpId, Doubts]] = field(default_factory=dict)
     """Barriers, by their lane, that the next op may have to wait for."""
+    begun_after: OpId | None = None
+    """What stands for its first work, done where a container was filled: see ``Stream.made_like``."""
 
 
 class Hubs:

@@ -177,6 +177,9 @@ class Stream:
     """How code orders it by a method; None if its library has none, or is not known."""
     behind_current: bool = False
     """Whether each call that works on it makes it wait for the stream current then: a process group's."""
+    made_like: StreamId | None = None
+    """What stands for it where a container of unknown length was filled: what was queued on that one then,
+    ``lanes = [Lane() for _ in devices]``, was queued on this one too."""
     by_call: bool = False
     """Whether it is that of a call which works aside (``comm.Send(x)``): it has the name of the call."""
 

@@ -135,7 +135,10 @@ class _Another:
             name = f"the `{old.name}` of {which}"
         if passed is not None:
             passed = replace(passed, part=f"{passed.part}[{self.told}]")
-        return self.m.new_stream(old.kind, name, old.span, value.lib, old.device, old.made_on, passed)
+        made = self.m.new_stream(old.kind, name, old.span, value.lib, old.device, old.made_on, passed)
+        if not self.apart:
+            self.m.streams[made.id] = replace(self.m.streams[made.id], made_like=value.id)
+        return made
 
     def _event(self, value: EventV) -> Value:
         if value.lib in (Lib.DISTRIBUTED, Lib.KVIKIO):

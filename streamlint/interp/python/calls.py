@@ -261,6 +261,8 @@ def call_method(
 ) -> Value:
     receiver = names.settle(m, receiver)
     match receiver:
+        case ContextV() | StreamV() | DeviceV() if contexts.is_by_hand(receiver, name, args):
+            return contexts.by_hand(m, receiver, name, args, span)
         case StreamV(_, lib):
             row = models.find_method(Role.STREAM, lib, name) or models.find_method(Role.STREAM, None, name)
             if row is not None:
@@ -335,8 +337,6 @@ def call_method(
             )
         case SymV():
             return symbolic_method(m, receiver, name, args, kwargs, span)
-        case ContextV() if contexts.is_by_hand(receiver, name, args):
-            return contexts.by_hand(m, receiver, name, args, span)
         case ConstV(str() | bytes()):
             return text.method(m, receiver, name, args, kwargs, span)
         case FuncV() if name in ("remote", "apply", "delay"):

@@ -142,17 +142,22 @@ def enter(m: Machine, value: Value, span: Span) -> tuple[Value, _Restore]:
             return context.value, restore
 
 
-def by_hand(m: Machine, context: ContextV, name: str, args: list[Value], span: Span) -> Value:
+def by_hand(
+    m: Machine, thing: ContextV | StreamV | DeviceV, name: str, args: list[Value], span: Span
+) -> Value:
     """``ctx.__enter__()`` and ``ctx.__exit__(...)``, and ``stack.enter_context(ctx)`` of an ``ExitStack``.
 
     What is entered on a stack is left with the ``with`` statement of the stack, or where it is closed.
+    A stream or a device of CuPy's is such a context itself.
     """
+    context = as_context(m, thing, span)
+    assert context is not None, "all three are contexts"
     match name:
         case "__enter__":
-            bound, m.entered[context] = enter(m, context, span)
+            bound, m.entered[thing] = enter(m, context, span)
             return bound
         case "__exit__":
-            leave = m.entered.pop(context, None)
+            leave = m.entered.pop(thing, None)
             if leave is not None:
                 leave()
                 return NONE
@@ -171,11 +176,11 @@ def by_hand(m: Machine, context: ContextV, name: str, args: list[Value], span: S
             return bound
 
 
-def is_by_hand(context: ContextV, name: str, args: list[Value]) -> bool:
+def is_by_hand(context: ContextV | StreamV | DeviceV, name: str, args: list[Value]) -> bool:
     if name in ("__enter__", "__exit__"):
         return True
     taken = {"enter_context": len(args) == 1, "callback": bool(args), "close": True}
-    return context.kind is ContextKind.STACK and taken.get(name, False)
+    return isinstance(context, ContextV) and context.kind is ContextKind.STACK and taken.get(name, False)
 
 
 def as_context(m: Machine, value: Value, span: Span) -> ContextV | None:

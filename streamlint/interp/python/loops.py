@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp.library import escape, feeding
+from streamlint.interp.library import escape, feeding, tensors
 from streamlint.interp.python import alike, binding, conditions, containers, expr, objects, stmt, walks
 from streamlint.interp.state import arrangement, counted, elements, lifetime, loop_steps, symbols
 from streamlint.interp.state.ends import Blocked, Jumped, PathEnds, Returned
@@ -13,7 +13,7 @@ from streamlint.interp.state.frames import Consumer
 from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.values import NONE, ConstV, EventV, GeneratorV, HeapV, StreamV, Value
 from streamlint.models import vocabulary
-from streamlint.trace import Doubt, Record, SyncEvent, SyncStream, Wait
+from streamlint.trace import Doubt, KeepAlive, Record, SyncEvent, SyncStream, Wait
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,6 +34,7 @@ SURE_TURNS = 6
 """Passes over a loop of known length that are run whatever they cost ..."""
 SURE_INNER_TURNS = 3
 """... and over one inside another."""
+_OF_BUDGET = frozenset({Doubt.BUDGET})
 
 
 def run_for(m: Machine, s: ir.For) -> None:
@@ -113,7 +114,7 @@ def _turns(m: Machine, s: ir.For, source: Value) -> Iterator[Value]:
         passes = _Passes(m)
         for done, item in enumerate(items):
             if not loop_steps.may_go_on(m, done, sure):
-                passes.cut(s)
+                passes.cut(s, items[done:])
                 return
             yield item
             passes.end()
@@ -265,9 +266,11 @@ class _Passes:
         self.m = m
         self.begin = len(m.ops)
         self.last = self.earlier = frozenset[tuple[str, int]]()
+        self.kept_for: set[StreamId] = set()
 
     def end(self) -> None:
         self.earlier |= self.last
+        self.kept_for |= {op.stream for op in self.m.ops[self.begin :] if isinstance(op, KeepAlive)}
         self.last = frozenset(
             (kind, number)
             for op in self.m.ops[self.begin :]
@@ -276,14 +279,19 @@ class _Passes:
         )
         self.begin = len(self.m.ops)
 
-    def cut(self, s: ir.For | ir.While) -> None:
+    def cut(self, s: ir.For | ir.While, left: Sequence[Value] = ()) -> None:
         """Passes are left out: if each used another stream, they would have ordered those not seen yet.
 
-        So they would if each waits for another event: ``for work in self.works: work.wait()``.
+        So they would if each waits for another event, ``for work in self.works: work.wait()``. And what each
+        kept for a stream they would have kept, too: ``for t in batch.tensors(): t.record_stream(current)``.
         """
-        self.m.project.budgets.left_out.add("passes of a loop")
+        m = self.m
+        m.project.budgets.left_out.add("passes of a loop")
         if not self.last <= self.earlier:
-            escape.barrier(self.m, escape.all_streams(self.m), s.span, "passes left out", Doubt.BUDGET)
+            escape.barrier(m, escape.all_streams(m), s.span, "passes left out", Doubt.BUDGET)
+        for view in tensors.buffers_in(m, left, unknown=False) if self.kept_for else ():
+            for stream in sorted(self.kept_for):
+                m.emit(KeepAlive(m.site(s.span), m.lane, _OF_BUDGET, buffer=view.id, stream=stream))
 
 
 def _others_may_be_waited_for(m: Machine, begin: int, span: Span) -> None:

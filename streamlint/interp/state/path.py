@@ -182,7 +182,7 @@ class Path:
     guesses: dict[Symbol, Guess] = field(default_factory=dict)
     """Operators on unknown values, by their result: see ``interp/facts/guesses.py``."""
     captures: Captures = field(default_factory=Captures)
-    entered: dict[ContextV, Callable[[], None]] = field(default_factory=dict)
+    entered: dict[ContextV | StreamV | DeviceV, Callable[[], None]] = field(default_factory=dict)
     """What leaving a context does that was entered by hand."""
     stacks: dict[ContextV, list[Callable[[], object]]] = field(default_factory=dict)
     """What leaving an ``ExitStack`` that is open does."""
