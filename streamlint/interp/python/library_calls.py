@@ -18,9 +18,8 @@ from streamlint.interp.library import (
 )
 from streamlint.interp.python import builtin, module_containers, trees
 from streamlint.interp.state.values import ApiV, FuncV, MethodV, Value, symbol_of
-from streamlint.models import host
+from streamlint.models import host, vocabulary
 from streamlint.models import torch as torch_model
-from streamlint.models import vocabulary
 from streamlint.models.schema import Lib
 
 if TYPE_CHECKING:
