@@ -24,6 +24,7 @@ from streamlint.models.onnx import ONNX
 from streamlint.models.opencv import OPENCV
 from streamlint.models.pycuda import PYCUDA
 from streamlint.models.pylibcudf import CUDF
+from streamlint.models.raft import CUVS, RAFT
 from streamlint.models.rmm import RMM
 from streamlint.models.schema import (
     Allocates,
@@ -59,7 +60,7 @@ if TYPE_CHECKING:
 FRAMEWORKS: tuple[Framework, ...] = (
     *(TORCH, CUDA_RUNTIME, CUDA_DRIVER, CUPY, NUMBA, CUDA_CORE, DISTRIBUTED, FUNCTIONAL),
     *(PYCUDA, WARP, RMM, KVIKIO, TENSORRT, MPI, UCX, MOONCAKE, DEEPNVME, ONNX),
-    *(CUDF, NVMATH, NIXL, DALI, NCCL, CUFINUFFT, OPENCV, DEEP_EP),
+    *(CUDF, NVMATH, NIXL, DALI, NCCL, CUFINUFFT, OPENCV, DEEP_EP, RAFT, CUVS),
 )
 
 

@@ -14,3 +14,7 @@ class Computes:
     stream: str
     like: str = ""
     """A parameter that is not read, of whose library the result is, and the stream where none is given."""
+    also: tuple[str, ...] = ()
+    """Further parameters that are written like ``out``; the call then gives a tuple, ``out`` first."""
+    owner: str = ""
+    """A parameter that keeps the stream: the host waits where it is not given."""

@@ -42,6 +42,8 @@ class Lib(Enum):
     CUFINUFFT = "cufinufft"
     OPENCV = "OpenCV"
     DEEP_EP = "DeepEP"
+    RAFT = "RAFT"
+    CUVS = "cuVS"
 
     @property
     def product(self) -> str:

@@ -28,6 +28,9 @@ CHOSEN_BY_CALLERS = frozenset({Lib.TORCH, Lib.CUPY})
 """Libraries with a current stream that callers may have chosen; Warp has one of its own, the others use the
 default stream."""
 
+PER_THREAD = frozenset({Lib.RAFT, Lib.CUVS})
+"""Libraries whose calls without a stream run on the per-thread default stream."""
+
 
 @cache
 def of(lib: Lib) -> Words | None:

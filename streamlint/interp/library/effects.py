@@ -337,14 +337,18 @@ def _compute(call: Call, effect: fx.Computes) -> Value:
     operands = [view for name in effect.reads for view in call.buffers(name)]
     stream, result = call.value(effect.stream), call.value(effect.out)
     if result != NONE:
-        memory.use(call, fx.Uses(effect.reads, (effect.out,), stream=effect.stream))
+        memory.use(call, fx.Uses(effect.reads, (effect.out, *effect.also), stream=effect.stream))
     else:
         of = call.buffers(effect.like) if effect.like else operands
         # Without a stream it is the current one of the library that the result is of, if that is told.
         on = stream if effect.like else call.stream(effect.stream)
         result = operations.work(call.m, call.lib, call.name(), operands, on, call.span, like=of)
-    operations.host_waits(call.m, call.framework, stream, call.name(), call.span)
-    return result
+    waits = call.value(effect.owner) if effect.owner else stream
+    operations.host_waits(call.m, call.framework, waits, call.name(), call.span)
+    if not effect.also:
+        return result
+    given = (call.value(name) for name in effect.also)
+    return TupleV((result, *(result if value == NONE else value for value in given)))
 
 
 def _wait_on_host(call: Call, what: str) -> None:

@@ -213,6 +213,8 @@ class Machine(Path):
         if lib is Lib.WARP:
             # Warp makes a blocking stream for each device (warp/native/warp.cu) and uses that.
             return self.own_stream(StreamKind.BLOCKING, "Warp's stream", None, lib, where)
+        if lib in words.PER_THREAD:
+            return self.default(StreamKind.PER_THREAD, lib, where)
         if lib not in words.CHOSEN_BY_CALLERS or self.lane != MAIN_LANE:
             return self.default(self.default_stream, lib, where)
         if where not in (CURRENT_DEVICE, THREAD_DEVICE) and not where.startswith("?"):
