@@ -31,6 +31,7 @@ _STREAM_PARTS = (
         b"iobinding",
         b"_xfer",
         b"to_external",
+        b"release_outputs",
         b", True)",
     ),
 )
@@ -43,7 +44,7 @@ _STREAM_TEXT = re.compile(
     rb"|pinned(?:_|=| =)|Pinned|pagelocked|[mM]allocManaged|malloc_managed|managed_(?:empty|zeros)"
     rb"|capture_(?:begin|end|launch)|(?:begin|end)_capture|ScopedCapture|graphed_callables"
     rb"|copy_from_(?:device|host)|import ucp|ucxx|sync_p(?:read|write)|with_iobinding"
-    rb"|transfer_(?:a?sync|submit)_(?:read|write)|initialize_xfer|prepped_xfer|copy_to_external"
+    rb"|transfer_(?:a?sync|submit)_(?:read|write)|initialize_xfer|prepped_xfer|copy_to_external|release_outputs"
     rb"|\.(?:copy_|to|cuda)\([^#\n]{1,80}, True\)"
 )
 

@@ -63,7 +63,7 @@ def _of_copy(
             made_there = source is not None and any(
                 known[one].alloc_stream == user for one in _chain(judged, source)
             )
-            return _ALIAS if made_there else _NONE
+            return _ALIAS if made_there else _of_last_use(judged, first, second, buffer)
         case _:
             pass
     made = _made_from(judged, second, buffer)
@@ -82,6 +82,23 @@ def _of_copy(
         # side: y = (x * 2).contiguous(), and another stream reads y: the product is not waited for either.
         return _NONE if _is_written_late(judged, first, second, source) else _doubt(judged, first)
     return _NONE
+
+
+def _of_last_use(judged: Judged, last: OpId, alloc: OpId, buffer: BufferId) -> frozenset[Doubt]:
+    """Memory that was dropped behind its last use, which may have read nothing.
+
+    ``return x.contiguous()``, and ``x`` is of another stream: there is no use if that is ``x``, and no drop.
+    """
+    if _made_from(judged, last, buffer) is None:
+        return _NONE
+    user = stream_of(judged.op(last))
+    further = any(
+        stream_of(judged.op(number)) == user
+        and _made_from(judged, number, buffer) is None
+        and judged.hb.ordered(number, alloc).verdict is not Verdict.YES
+        for number in judged.uses(buffer, before=last)
+    )
+    return _NONE if further else _doubt(judged, last)
 
 
 def _doubt(judged: Judged, conversion: OpId) -> frozenset[Doubt]:

@@ -62,6 +62,22 @@ class Fills:
 
     what: str
     stream: str
+    unless: str | None
+    """A parameter that, when true, makes the call not wait; ``None``: it waits where no stream is given."""
+
+
+@frozen()
+class Lends:
+    """Returns a list of memory of the library's own, complete, which the receiver takes back: ``TakesBack``."""
+
+
+@frozen()
+class TakesBack:
+    """The library writes again what the receiver has lent, on a stream of its own, which waits for no other.
+
+    ``unless``: an option with which the receiver was made. Without it, or where that is not known, it is assumed.
+    """
+
     unless: str
 
 
@@ -84,4 +100,4 @@ class OpensShared:
     """Returns memory that another process has made."""
 
 
-AsideEffect: TypeAlias = Background | Fills | OrdersAll | Shares | OpensShared
+AsideEffect: TypeAlias = Background | Fills | Lends | TakesBack | OrdersAll | Shares | OpensShared

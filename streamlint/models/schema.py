@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from streamlint.frozen import frozen
-from streamlint.models.aside import AsideEffect, Background, Fills, OpensShared, OrdersAll, Shares
+from streamlint.models.aside import AsideEffect, Background, Fills, Lends, OpensShared, OrdersAll, Shares, TakesBack
 from streamlint.models.communication import (
     CallsAll,
     Communicates,
@@ -56,6 +56,7 @@ __all__ = [
     "InstantiatesGraph",
     "JoinsCaptures",
     "LaunchesGraph",
+    "Lends",
     "Lib",
     "NewGraph",
     "OpensShared",
@@ -63,6 +64,7 @@ __all__ = [
     "Role",
     "Shares",
     "SplitsCapture",
+    "TakesBack",
     "WaitsForResult",
 ]
 
@@ -132,6 +134,8 @@ class Makes:
 
     path: str
     keeps: tuple[str, ...] = ()
+    alone: bool = False
+    """It is another one each time, with the methods that their names show, and has what it keeps as attributes."""
 
 
 @frozen()

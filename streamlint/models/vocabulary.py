@@ -84,7 +84,7 @@ KEEPS_ALIVE = _names(fx.KeepsAlive)
 CALLS_BACK = _names(fx.HostCallback)
 COPIES_ON_STREAM = _names(fx.Copies, only=_takes_stream)
 RUNS_BESIDE = (
-    _names(fx.Background, fx.Fills, fx.Shares, fx.OpensShared)
+    _names(fx.Background, fx.Fills, fx.TakesBack, fx.Shares, fx.OpensShared)
     | _names(fx.CallsAll)
     | _names(fx.Communicates, only=lambda effect: effect.flag is None and effect.makes is None)  # type: ignore[union-attr]
 )

@@ -43,6 +43,7 @@ from streamlint.models import cuda_core as core_model
 from streamlint.models import cupy as cupy_model
 from streamlint.models import numba as numba_model
 from streamlint.models import opencv as opencv_model
+from streamlint.models import dali as dali_model
 from streamlint.models import pylibcudf as cudf_model
 from streamlint.models.schema import Lib
 from streamlint.trace import (
@@ -118,6 +119,8 @@ def method(
         return view
     if name in cupy_model.SPLITS:
         return _parts(m, view)
+    if view.flavor is Flavor.DALI_OUTPUT:
+        return view if name in dali_model.VIEWS else m.result(symbols.Attr(symbol_of(view), name), span)
     if view.flavor is Flavor.CUDF_TABLE and name not in cudf_model.META:
         if "stream" not in kwargs:
             return view

@@ -87,7 +87,7 @@ def fill(call: Call, effect: fx.Fills) -> None:
     m, span = call.m, call.span
     targets = [view for view in call.buffers(effect.what) if not m.space(view).on_host]
     given = call.value(effect.stream)
-    stream = call.stream(effect.stream).id if given != NONE else _own_stream(call)
+    stream = call.stream(effect.stream).id if given != NONE else own_stream(call)
     accesses = tuple(Access(view.id, Mode.WRITE, view.region) for view in targets)
     if accesses:
         m.emit(
@@ -100,11 +100,12 @@ def fill(call: Call, effect: fx.Fills) -> None:
                 library=call.lib.product,
             )
         )
-        if not copies.is_true(m, call.value(effect.unless), span, effect.unless):
+        returns = copies.is_true(m, call.value(effect.unless), span, effect.unless) if effect.unless else given != NONE
+        if not returns:
             m.emit(SyncStream(m.site(span), m.lane, stream=stream, name=call.name(), purpose=Purpose.ASIDE))
 
 
-def _own_stream(call: Call) -> StreamId:
+def own_stream(call: Call) -> StreamId:
     name = f"{call.lib.product}'s stream"
     return call.m.own_stream(StreamKind.NON_BLOCKING, name, call.span, call.lib, call.m.device).id
 

@@ -18,6 +18,7 @@ from streamlint.interp.library import (
     graphs,
     grouped,
     handoffs,
+    lending,
     making,
     memory,
     operations,
@@ -147,8 +148,10 @@ def _carry_out(call: Call, effect: fx.Effect) -> Value | None:
             return making.event(call, effect)
         case fx.NewDevice(number):
             return devices.made(m, call.value(number))
-        case fx.Makes(path, keeps):
+        case fx.Makes(path, keeps, alone):
             held = {name: call.bound[name] for name in keeps if name in call.bound}
+            if alone:
+                return making.alone(call, path, held)
             return PartialV(ApiV(path), (), held) if held else ApiV(path)
         case fx.EnterStream():
             return _enter_stream(call, effect)
@@ -240,6 +243,11 @@ def _carry_out(call: Call, effect: fx.Effect) -> Value | None:
             return processes.share(call, what)
         case fx.OpensShared():
             return processes.opened(call)
+        case fx.Lends():
+            return lending.lend(call)
+        case fx.TakesBack(unless):
+            lending.take_back(call, unless)
+            return None
         case fx.Fills():
             background.fill(call, effect)
             return None

@@ -16,7 +16,7 @@ from streamlint.models.schema import Lib
 from streamlint.trace import Mode
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Iterator, Sequence
 
     from streamlint.interp.library.kernel_places import Place
     from streamlint.interp.state.machine import Machine
@@ -28,9 +28,7 @@ MOST_DEEP = Most(3, "device functions that call others")
 
 def library(m: Machine, func: FuncV) -> Lib | None:
     """Whose kernel a function is, by its decorators; None for a plain function."""
-    for decorator in func.function.decorators:
-        text = decorator if isinstance(decorator, str) else ir.dotted(decorator)
-        path = _resolved(m, func.function.module, text.partition("(")[0])
+    for path in _decorators(m, func):
         if path in numba_model.KERNEL_DECORATORS:
             return Lib.NUMBA
         if path in ("cupyx.jit.rawkernel", "jit.rawkernel"):
@@ -42,11 +40,20 @@ def library(m: Machine, func: FuncV) -> Lib | None:
     return None
 
 
-def is_foreign(m: Machine, func: FuncV) -> bool:
-    """Whether a compiler that is not modelled takes the body: ``@cute.jit``, ``@flyc.kernel``."""
+def decorated_by(m: Machine, func: FuncV, paths: Container[str]) -> str | None:
+    """Which of some decorators a function has."""
+    return next((path for path in _decorators(m, func) if path in paths), None)
+
+
+def _decorators(m: Machine, func: FuncV) -> Iterator[str]:
     for decorator in func.function.decorators:
         text = decorator if isinstance(decorator, str) else ir.dotted(decorator)
-        path = _resolved(m, func.function.module, text.partition("(")[0])
+        yield _resolved(m, func.function.module, text.partition("(")[0])
+
+
+def is_foreign(m: Machine, func: FuncV) -> bool:
+    """Whether a compiler that is not modelled takes the body: ``@cute.jit``, ``@flyc.kernel``."""
+    for path in _decorators(m, func):
         root, dot, _ = path.partition(".")
         if dot and path.rpartition(".")[2] in ("jit", "kernel") and root not in models.ROOTS:
             return True

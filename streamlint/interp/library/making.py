@@ -1,4 +1,4 @@
-"""What rows make: streams and events."""
+"""What rows make: streams, events, and other objects."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.interp.facts import answers
+from streamlint.interp.state import symbols
 from streamlint.interp.state.values import FALSE, NONE, ConstV, DeviceV, EventV, StreamV
 from streamlint.models import cuda_runtime
 from streamlint.models.schema import Lib
@@ -13,6 +14,7 @@ from streamlint.trace import StreamKind
 
 if TYPE_CHECKING:
     from streamlint.interp.library.call import Call
+    from streamlint.interp.state.values import SymV, Value
     from streamlint.models import schema as fx
 
 CONTEXTS = frozenset({Lib.DRIVER, Lib.PYCUDA})
@@ -29,6 +31,15 @@ def stream(call: Call, effect: fx.NewStream) -> StreamV:
     made = call.m.new_stream(_kind(call, effect), "", call.span, call.lib, device.id, made_on)
     if device.symbol is not None:
         call.m.made_for[made.id] = device.symbol
+    return made
+
+
+def alone(call: Call, path: str, held: dict[str, Value]) -> SymV:
+    """``Pipeline(batch_size=8, exec_dynamic=False)``: two of them are two, with options of their own."""
+    made = call.m.result(path, call.span)
+    call.m.makers[made.symbol] = path
+    for name, value in held.items():
+        call.m.roles[symbols.Attr(made.symbol, name)] = value
     return made
 
 

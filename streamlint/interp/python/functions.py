@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from streamlint import ir
 from streamlint.interp.facts import classes, kinds, known, modules, patches, touching
 from streamlint.interp.library import annotated, arrays, escape, kernels, named_host, tensors, unresolved
-from streamlint.interp.python import caching, calls, containers, stmt
+from streamlint.interp.python import caching, calls, containers, pipelines, stmt
 from streamlint.interp.state import arguments, callers, names, symbols
 from streamlint.interp.state.budgets import LIMITS
 from streamlint.interp.state.ends import Returned
@@ -60,6 +60,8 @@ def call_function(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, 
         return arrays.rawkernel_call(m, func, args, kwargs, span)
     if kernel_of is not None:
         return unresolved.launch_kernel(m, func.name, args, kwargs, span, kernel_of)
+    if (pipeline := pipelines.made(m, func, kwargs, span)) is not None:
+        return pipeline
     if kernels.is_foreign(m, func):
         return _not_followed(m, func, args, kwargs, span)
     depth = len(m.calls)

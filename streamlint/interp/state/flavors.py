@@ -20,6 +20,7 @@ FLAVORS = {
     Lib.RMM: Flavor.RMM_BUFFER,
     Lib.CUDF: Flavor.CUDF_TABLE,
     Lib.OPENCV: Flavor.GPU_MAT,
+    Lib.DALI: Flavor.DALI_OUTPUT,
 }
 DEVICE_FLAVORS = frozenset(FLAVORS.values())
 

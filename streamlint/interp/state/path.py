@@ -125,6 +125,8 @@ class Path:
     device_modules: set[Symbol] = field(default_factory=set)
     """Unknown values whose methods have shown that they are device modules, like ``torch.cuda``."""
     bound: dict[Symbol, dict[Symbol, Value]] = field(default_factory=dict)
+    lent: dict[Symbol, list[BufferV]] = field(default_factory=dict)
+    """Memory that a library has handed out, by the object that takes it back."""
     """Addresses that objects keep for their later work, by the object and by name."""
     addresses: dict[BufferId, tuple[Value, ...]] = field(default_factory=dict)
     """What host arrays were made of that hold addresses: ``np.array([int(pointer)], dtype=np.uint64)``."""

@@ -43,6 +43,7 @@ class Flavor(Enum):
     CUDF_TABLE = "pylibcudf object"
     """A table, a column or a scalar: what is got from it is a part of it."""
     GPU_MAT = "OpenCV matrix"
+    DALI_OUTPUT = "output of DALI"
     OPAQUE = "result of an unresolved call"
 
 
