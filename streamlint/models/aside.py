@@ -49,6 +49,8 @@ class Background:
     """Only then."""
     at: str | None = None
     """The parameter that picks a part of the memory."""
+    unless: str | None = None
+    """``"parameter.option"``: with ``"1"`` bound to this option the call does not wait."""
     ends: str | None = None
     """The parameter that is asked whether the work is done, where that is not the result."""
 
@@ -68,14 +70,14 @@ class Fills:
 
 @frozen()
 class Lends:
-    """Returns a list of memory of the library's own, complete, which the receiver takes back: ``TakesBack``."""
+    """Returns a list of memory of the library's own, complete, until the receiver takes it back."""
 
 
 @frozen()
 class TakesBack:
     """The library writes again what the receiver has lent, on a stream of its own, which waits for no other.
 
-    ``unless``: an option with which the receiver was made. Without it, or where that is not known, it is assumed.
+    ``unless``: an option that the receiver was made with. Where that is not known, it is only assumed.
     """
 
     unless: str

@@ -1,12 +1,12 @@
 """DALI: what a pipeline gives is copied into memory of other libraries, on the stream that is named.
 
 ``copy_to_external`` waits for the copy unless it is told not to
-(https://github.com/NVIDIA/DALI/blob/main/dali/python/backend_impl.cc). Where no stream is named it takes one of
-DALI's own, which waits for no other: what was queued on the target before, as the fill of ``torch.zeros``, may
-come after it (documentation of ``feed_ndarray``). ``feed_ndarray`` waits only where no stream is named
+(https://github.com/NVIDIA/DALI/blob/main/dali/python/backend_impl.cc). Where no stream is named it takes one
+of DALI's own, which waits for no other: what was queued on the target before, as the fill of ``torch.zeros``,
+may come after it (documentation of ``feed_ndarray``). ``feed_ndarray`` waits only where no stream is named
 (https://github.com/NVIDIA/DALI/blob/main/dali/python/nvidia/dali/plugin/pytorch/torch_utils.py).
-A pipeline without the dynamic executor, which is the one that has it in recent releases unless told otherwise,
-writes the next batch where the outputs were that it was told to take back
+A pipeline without the dynamic executor, which recent releases use unless told otherwise, writes the next
+batch where the outputs were that it was told to take back
 (https://docs.nvidia.com/deeplearning/dali/user-guide/docs/advanced_topics_pipe_run.html).
 What a pipeline is fed is copied on the stream that is named, too
 (documentation of ``nvidia.dali.fn.external_source``).
@@ -25,7 +25,9 @@ _PIPELINE = Makes("nvidia.dali.Pipeline()", ("exec_dynamic",), alone=True)
 MAKES_PIPELINES = frozenset({"nvidia.dali.pipeline_def", "nvidia.dali.pipeline.pipeline_def"})
 """Decorators of functions of which a call gives a pipeline; both take the options of one."""
 
-VIEWS = frozenset("as_tensor as_array as_shape as_reshaped_tensor at _expose_dlpack_capsule __dlpack__".split())
+VIEWS = frozenset(
+    "as_tensor as_array as_shape as_reshaped_tensor at _expose_dlpack_capsule __dlpack__".split()
+)
 """What is got from an output is a part of it; anything else is known on the host."""
 
 DALI = Framework(
@@ -42,7 +44,7 @@ DALI = Framework(
     told_with=("nvidia",),
     object_methods=(
         Api("share_outputs", "cuda_stream", (Lends(),), telling=()),
-        Api("release_outputs", "", (TakesBack(unless="exec_dynamic"),), telling=()),
+        Api("release_outputs", "", (TakesBack(unless="self.exec_dynamic"),), telling=()),
         Api(
             "copy_to_external",
             "ptr cuda_stream non_blocking use_copy_kernel",

@@ -124,8 +124,8 @@ def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0915  one
             return _copies(one)
         case fx.Uses():
             return _uses(one)
-        case fx.Computes(reads, out, stream):
-            uses = fx.Uses(reads, (out,), stream=stream)
+        case fx.Computes(reads, out, stream, also=also):
+            uses = fx.Uses(reads, (out, *also) if out else (), stream=stream)
             return f"{_uses(uses)}, or makes its result, and gives that"
         case fx.Communicates():
             return _communicates(one)
@@ -223,6 +223,10 @@ def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0915  one
         case fx.Adopts(of, stream):
             order = f"; the giver's stream is ordered before `{stream}`, if given" if stream else ""
             return f"another library's memory {_receiver(of)} as an object of this one{order}"
+        case fx.Lends():
+            return "gives a list of memory of the library's own, complete"
+        case fx.TakesBack(unless):
+            return f"the library writes again what it has lent, on a stream of its own, unless `{unless}`"
         case fx.Succeeds():
             return "returns whether it worked"
         case fx.Returns(what):

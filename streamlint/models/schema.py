@@ -10,7 +10,16 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from streamlint.frozen import frozen
-from streamlint.models.aside import AsideEffect, Background, Fills, Lends, OpensShared, OrdersAll, Shares, TakesBack
+from streamlint.models.aside import (
+    AsideEffect,
+    Background,
+    Fills,
+    Lends,
+    OpensShared,
+    OrdersAll,
+    Shares,
+    TakesBack,
+)
 from streamlint.models.communication import (
     CallsAll,
     Communicates,
@@ -33,12 +42,14 @@ from streamlint.models.graphs import (
     NewGraph,
     SplitsCapture,
 )
+from streamlint.models.objects import Binds, Makes, ObjectEffect
 from streamlint.models.table import Api, Framework, Lib, Role
 from streamlint.trace import Space, StreamKind
 
 __all__ = [
     "Api",
     "Background",
+    "Binds",
     "CallsAll",
     "CaptureEnds",
     "CaptureStarts",
@@ -58,7 +69,9 @@ __all__ = [
     "LaunchesGraph",
     "Lends",
     "Lib",
+    "Makes",
     "NewGraph",
+    "ObjectEffect",
     "OpensShared",
     "OrdersAll",
     "Role",
@@ -122,20 +135,6 @@ class NewDevice:
     """Returns an object that stands for a device; ``None`` or no number is the current one."""
 
     number: str = "device"
-
-
-@frozen()
-class Makes:
-    """Returns an object of the library that only its own rows know.
-
-    Calling it is the row ``path``, its methods are the rows ``path.name``. It keeps the parameters
-    named in ``keeps``, which those rows find among their own.
-    """
-
-    path: str
-    keeps: tuple[str, ...] = ()
-    alone: bool = False
-    """It is another one each time, with the methods that their names show, and has what it keeps as attributes."""
 
 
 @frozen()
@@ -288,14 +287,6 @@ class Launches:
     kernel: str
     args: tuple[str, ...]
     stream: str = "stream"
-
-
-@frozen()
-class Binds:
-    """The receiver keeps an address under a name, for its later work (``set_tensor_address``)."""
-
-    name: str
-    address: str
 
 
 @frozen()
@@ -460,7 +451,7 @@ Effect: TypeAlias = (
     | ForeignStream
     | NewEvent
     | NewDevice
-    | Makes
+    | ObjectEffect
     | EnterStream
     | EnterDevice
     | SyncOnExit
@@ -477,7 +468,6 @@ Effect: TypeAlias = (
     | Computes
     | CommunicationEffect
     | Launches
-    | Binds
     | AsideEffect
     | HostUses
     | Allocates

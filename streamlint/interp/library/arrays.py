@@ -41,9 +41,9 @@ from streamlint.interp.state.values import (
 )
 from streamlint.models import cuda_core as core_model
 from streamlint.models import cupy as cupy_model
+from streamlint.models import dali as dali_model
 from streamlint.models import numba as numba_model
 from streamlint.models import opencv as opencv_model
-from streamlint.models import dali as dali_model
 from streamlint.models import pylibcudf as cudf_model
 from streamlint.models.schema import Lib
 from streamlint.trace import (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from streamlint.interp.facts import makers
 from streamlint.interp.library import copies, memory
 from streamlint.interp.state import elements, symbols
-from streamlint.interp.state.values import NONE, ConstV, HeapV, SymV, TupleV, symbol_of
+from streamlint.interp.state.values import NONE, ConstV, HeapV, StreamV, SymV, TupleV, symbol_of
 from streamlint.models.onnx import STREAM_OPTION
 from streamlint.trace import (
     Access,
@@ -56,7 +56,8 @@ def run(call: Call, effect: fx.Background) -> EventV | None:
         if not effect.only_gpu or m.space(view) in _OF_THE_GPU
     ]
     if effect.bound is not None:
-        if _has_stream(m, call.value("self")):
+        if (given := _given_stream(m, call.value("self"))) is not None:
+            _run_on(call, effect, given)
             return None
         # Of a session that was made elsewhere it is not known whether it was given a stream.
         told = _OPAQUE if makers.of_symbol(m, symbol_of(call.value("self"))) else _OPAQUE | {Doubt.ASSUMED}
@@ -67,6 +68,9 @@ def run(call: Call, effect: fx.Background) -> EventV | None:
         ]
     if effect.waits and all(m.buffers[access.buffer].space.on_host for access in used):
         m.emit(HostAccess(m.site(span), m.lane, accesses=tuple(used), name=call.name()))
+        return None
+    if effect.waits and _is_told_not_to_wait(call, effect):
+        m.emit(Launch(m.site(span), m.lane, stream=_of_object(call), accesses=tuple(used), name=call.name()))
         return None
     stream = m.new_stream(StreamKind.NON_BLOCKING, call.name(), span, call.lib).id
     m.streams[stream] = replace(m.streams[stream], by_call=True)
@@ -100,8 +104,10 @@ def fill(call: Call, effect: fx.Fills) -> None:
                 library=call.lib.product,
             )
         )
-        returns = copies.is_true(m, call.value(effect.unless), span, effect.unless) if effect.unless else given != NONE
-        if not returns:
+        told = given != NONE
+        if effect.unless is not None:
+            told = copies.is_true(m, call.value(effect.unless), span, effect.unless)
+        if not told:
             m.emit(SyncStream(m.site(span), m.lane, stream=stream, name=call.name(), purpose=Purpose.ASIDE))
 
 
@@ -110,7 +116,51 @@ def own_stream(call: Call) -> StreamId:
     return call.m.own_stream(StreamKind.NON_BLOCKING, name, call.span, call.lib, call.m.device).id
 
 
-def _has_stream(m: Machine, value: Value, depth: int = 4) -> bool:
+def _run_on(call: Call, effect: fx.Background, given: Value) -> None:
+    """A session on the stream of its options, where what was queued comes first."""
+    m, span = call.m, call.span
+    stream = _handle_in(given)
+    if stream is None:
+        return
+    used = [
+        access
+        for access in memory.bound(call, str(effect.bound))
+        if m.buffers[access.buffer].space in _OF_THE_GPU
+    ]
+    m.emit(Launch(m.site(span), m.lane, stream=stream.id, accesses=tuple(used), name=call.name()))
+    if not _is_told_not_to_wait(call, effect):
+        m.emit(SyncStream(m.site(span), m.lane, stream=stream.id, name=call.name(), purpose=Purpose.ASIDE))
+
+
+def _handle_in(given: Value) -> StreamV | None:
+    """``str(stream.cuda_stream)``"""
+    match given:
+        case StreamV():
+            return given
+        case SymV(_, (StreamV() as stream,)):
+            return stream
+        case _:
+            return None
+
+
+def _is_told_not_to_wait(call: Call, effect: fx.Background) -> bool:
+    """``options.add_run_config_entry("disable_synchronize_execution_providers", "1")``"""
+    options, _, option = (effect.unless or "").partition(".")
+    kept = call.m.bound.get(symbol_of(call.value(options)), {})
+    return bool(option) and kept.get(symbols.constant(option)) == (ConstV("1"), None)
+
+
+def _of_object(call: Call) -> StreamId:
+    """The stream on which an object queues all of its runs."""
+    m, own = call.m, symbols.call("stream", symbol_of(call.value("self")))
+    if own not in m.roles:
+        m.roles[own] = m.new_stream(StreamKind.NON_BLOCKING, call.name(), call.span, call.lib)
+    made = m.roles[own]
+    assert isinstance(made, StreamV)
+    return made.id
+
+
+def _given_stream(m: Machine, value: Value, depth: int = 4) -> Value | None:
     """``InferenceSession(path, providers=[("CUDAExecutionProvider", {"user_compute_stream": handle})])``"""
     match value:
         case SymV(_, holds) | TupleV(holds):
@@ -118,8 +168,9 @@ def _has_stream(m: Machine, value: Value, depth: int = 4) -> bool:
         case HeapV(number):
             held = m.heap[number]
             if symbols.constant(STREAM_OPTION) in held.entries:
-                return True
+                return held.entries[symbols.constant(STREAM_OPTION)]
             parts = (*held.items, *held.entries.values())
         case _:
             parts = ()
-    return depth > 0 and any(_has_stream(m, part, depth - 1) for part in parts)
+    found = (_given_stream(m, part, depth - 1) for part in parts if depth)
+    return next((stream for stream in found if stream is not None), None)

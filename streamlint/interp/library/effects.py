@@ -233,9 +233,9 @@ def _carry_out(call: Call, effect: fx.Effect) -> Value | None:
             return None
         case fx.Launches(kernel, lists, stream):
             return memory.launch_python(call, kernel, lists, stream)
-        case fx.Binds(name, address):
+        case fx.Binds(name, address, mode):
             own = m.bound.setdefault(symbol_of(call.value("self")), {})
-            own[symbol_of(call.value(name))] = call.value(address)
+            own[symbol_of(call.value(name))] = (call.value(address), mode)
             return None
         case fx.Background():
             return background.run(call, effect)

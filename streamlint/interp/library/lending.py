@@ -31,9 +31,9 @@ def take_back(call: Call, unless: str) -> None:
     """``pipe.release_outputs()``: the next batch goes where they were, whoever still reads them."""
     m = call.m
     lent = m.lent.pop(symbol_of(call.value("self")), [])
-    if not lent or call.value(f"self.{unless}") == ConstV(True):
+    if not lent or call.value(unless) == ConstV(True):
         return
-    known = call.value(f"self.{unless}") == ConstV(False)
+    known = call.value(unless) == ConstV(False)
     m.emit(
         Launch(
             m.site(call.span),

@@ -377,10 +377,13 @@ def _space(call: Call, space: Space, pinned: str | None) -> Space:
 
 
 def bound(call: Call, name: str, doubts: frozenset[Doubt] = _OPAQUE) -> list[Access]:
-    """What an object was told to use, by address; which of it the work only reads is not known."""
+    """What an object was told to use, by address; which of it the work only reads may not be known."""
     held = call.m.bound.get(symbol_of(call.value(name)), {})
-    views = tensors.buffers_in(call.m, held.values())
-    return [Access(view.id, Mode.UPDATE, view.region, doubts) for view in views]
+    return [
+        Access(view.id, mode or Mode.UPDATE, view.region, doubts)
+        for value, mode in held.values()
+        for view in tensors.buffers_in(call.m, [value])
+    ]
 
 
 def free(call: Call, effect: fx.Frees) -> None:

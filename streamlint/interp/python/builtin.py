@@ -334,12 +334,11 @@ def _arith(op: str, args: list[Value]) -> Value:
 
 def _text(m: Machine, name: str, args: list[Value], span: Span) -> Value:
     match args:
-        case [DeviceV(device)] if name == "str":
-            return (
-                ConstV("cpu" if device == "cpu" else "cuda")
-                if not device.startswith("?")
-                else given_by("str", args[0])
-            )
+        case [DeviceV(device)] if name == "str" and not device.startswith("?"):
+            return ConstV("cpu" if device == "cpu" else "cuda")
+        case [StreamV() as handle, *_]:
+            # str(stream.cuda_stream), as options of a session take it.
+            return SymV(given_by(name, handle).symbol, (handle,))
         case [other, *_]:
             return given_by(name, other)
         case _:

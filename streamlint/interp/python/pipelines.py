@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 from streamlint import ir, models
 from streamlint.interp.facts import modules
 from streamlint.interp.library import effects, kernels
-from streamlint.interp.state.values import FuncV
 from streamlint.models import dali
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
-    from streamlint.interp.state.values import Value
+    from streamlint.interp.state.values import FuncV, Value
     from streamlint.source import Span
 
 

@@ -38,6 +38,7 @@ from streamlint.trace import (
     GraphId,
     LaneId,
     Launch,
+    Mode,
     Monitor,
     Op,
     Stream,
@@ -124,10 +125,10 @@ class Path:
     """Calls with keywords that are not all known: ``DataLoader(dataset, **options)``."""
     device_modules: set[Symbol] = field(default_factory=set)
     """Unknown values whose methods have shown that they are device modules, like ``torch.cuda``."""
-    bound: dict[Symbol, dict[Symbol, Value]] = field(default_factory=dict)
+    bound: dict[Symbol, dict[Symbol, tuple[Value, Mode | None]]] = field(default_factory=dict)
+    """Addresses that objects keep for their later work, and what that does with them, by object and name."""
     lent: dict[Symbol, list[BufferV]] = field(default_factory=dict)
     """Memory that a library has handed out, by the object that takes it back."""
-    """Addresses that objects keep for their later work, by the object and by name."""
     addresses: dict[BufferId, tuple[Value, ...]] = field(default_factory=dict)
     """What host arrays were made of that hold addresses: ``np.array([int(pointer)], dtype=np.uint64)``."""
     numbered: bool = False

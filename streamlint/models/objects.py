@@ -1,0 +1,37 @@
+"""Effects on objects that keep what their later calls use: a part of the union in ``models/schema.py``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from streamlint.frozen import frozen
+
+if TYPE_CHECKING:
+    from streamlint.trace import Mode
+
+
+@frozen()
+class Makes:
+    """Returns an object of the library that only its own rows know.
+
+    Calling it is the row ``path``, its methods are the rows ``path.name``. It keeps the parameters
+    named in ``keeps``, which those rows find among their own.
+    """
+
+    path: str
+    keeps: tuple[str, ...] = ()
+    alone: bool = False
+    """It is another one each time, has the methods that their names show, and what it keeps as attributes."""
+
+
+@frozen()
+class Binds:
+    """The receiver keeps an address under a name, for its later work (``set_tensor_address``)."""
+
+    name: str
+    address: str
+    mode: Mode | None = None
+    """What that work does with the memory, if it is known."""
+
+
+ObjectEffect: TypeAlias = Makes | Binds
