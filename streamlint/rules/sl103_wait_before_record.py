@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from streamlint.finding import Severity
-from streamlint.rules import recorded_beside
+from streamlint.rules import recorded_beside, recorded_in_group
 from streamlint.rules.base import (
     About,
     Judged,
@@ -32,6 +32,7 @@ def check(judged: Judged) -> Iterator[Problem]:
     recorded by any other path of the module either. What another thread records it may record too late.
     """
     yield from recorded_beside.problems(judged)
+    yield from recorded_in_group.problems(judged)
     for number in _empty_waits(judged):
         wait = judged.op(number)
         assert isinstance(wait, (Wait, SyncEvent))
@@ -116,6 +117,8 @@ RULE = Rule(
 ## What it does
 Reports a wait on an event (by a stream or by the host) that comes before the event is recorded for
 the first time, or may come before another thread records it: where that thread has given no sign since.
+Also reports an event that is recorded while a group of NCCL calls is open: they are queued when the group
+ends, behind the event.
 
 ## Why is this bad?
 Waiting for an event that was never recorded is a no-op that reports success. The order that the

@@ -74,6 +74,8 @@ class Launch(OpBase):
     """
     graph: GraphId | None = None
     """The graph whose captured work this is; ``accesses`` are then what was captured, summed up."""
+    group: int = 0
+    """The group of communication in which it was called, if in one: its end has queued it."""
 
 
 def launches_graph(op: OpBase) -> TypeGuard[Launch]:
@@ -116,6 +118,8 @@ class Record(OpBase):
     event: EventId
     issued_on: DeviceId | None = None
     """The device of the stream, as in ``Stream.made_on``."""
+    group: int = 0
+    """The group of communication that is open, if one is: what is called in it is queued when it ends."""
 
 
 @frozen(kw_only=True)

@@ -438,7 +438,8 @@ def _record(call: Call, effect: fx.Records) -> Value:
     if known.made_on is None and (given == NONE or call.lib is fx.Lib.TORCH):
         # PyTorch makes the event when it is first recorded; cuda.core makes it for the stream.
         m.events[made.id] = replace(known, made_on=making.event_device(call) or where)
-    recorded = Record(m.site(call.span), m.lane, stream=on.id, event=made.id, issued_on=where)
+    group = m.group if m.open_groups else 0
+    recorded = Record(m.site(call.span), m.lane, stream=on.id, event=made.id, issued_on=where, group=group)
     if capturing.is_external(call.value(effect.flags)) and m.captures.has(on.id):
         m.captures.add_node(recorded)
     else:

@@ -6,6 +6,7 @@ An event that is recorded inside of a group stands for none of it, and a wait th
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.interp.library import stream_values
@@ -18,13 +19,14 @@ if TYPE_CHECKING:
 
 def start(m: Machine) -> None:
     """Groups may stand in groups: the outermost one counts."""
+    m.group += not m.open_groups
     m.open_groups += 1
 
 
 def queue(m: Machine, launch: Launch) -> None:
     """Queues a call now, or with the group that is open."""
     if m.open_groups:
-        m.grouped.append(launch)
+        m.grouped.append(replace(launch, group=m.group))
     else:
         m.emit(launch)
 

@@ -205,7 +205,9 @@ class Path:
     asleep: dict[int, list[Sleeper]] = field(default_factory=dict)
     """Threads that wait for what is put into a queue, by its number on the heap."""
     open_groups: int = 0
-    """How many groups of communication have been started ..."""
+    """How many groups of communication have been started and not ended ..."""
+    group: int = 0
+    """... which of all the outermost one is ..."""
     grouped: list[Launch] = field(default_factory=list)
     """... and what was called in them: ``interp/library/grouped.py``."""
     feeders: dict[LaneId, Feeder] = field(default_factory=dict)
