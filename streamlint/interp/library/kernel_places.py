@@ -210,7 +210,7 @@ class Flow:
 
     def _called(self, call: ir.Call) -> None:
         last, args = _last(call.func), [arg.value for arg in call.args]
-        if last in ("load", "store") or last.startswith("atomic_") or _is_atomic(call.func):
+        if last in ("load", "store") or last.startswith("atomic_") or is_atomic(call.func):
             through = call.func.value if isinstance(call.func, ir.Attr) else None
             array = args[0].id if args and isinstance(args[0], ir.Name) and args[0].id in self.params else ""
             if array and len(args) > 2 and last not in ("load", "store"):
@@ -256,7 +256,7 @@ def _scaled(op: str, left: Number, right: Number) -> Number:
 _ATOMICS_OF = "atomic"
 
 
-def _is_atomic(called: ir.Expr) -> bool:
+def is_atomic(called: ir.Expr) -> bool:
     """``cuda.atomic.add``"""
     return isinstance(called, ir.Attr) and _last(called.value) == _ATOMICS_OF
 

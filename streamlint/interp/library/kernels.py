@@ -178,7 +178,7 @@ class _Body:
         last = (
             called.name if isinstance(called, ir.Attr) else called.id if isinstance(called, ir.Name) else ""
         )
-        if last in numba_model.HARMLESS:
+        if last in numba_model.HARMLESS and not kernel_places.is_atomic(called):
             return
         if last.removeprefix("atomic_") in numba_model.ATOMICS and isinstance(called, ir.Attr):
             self._note(given[0][1] if given and given[0][0] == 0 else "", Mode.UPDATE)
