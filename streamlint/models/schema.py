@@ -251,6 +251,8 @@ class Copies:
     pinned: str | None = None
     """A parameter that, when true, asks for pinned memory, if ``device`` names the host. Without ``device``
     the copy stays where the source is."""
+    placed: bool = False
+    """What it makes is on the host where ``device`` names that: ``wp.array(rows, device="cpu")``."""
     view_on_host: bool = False
     """What is on the host already is not copied (``wp.array.numpy()``)."""
     returns: str | None = None

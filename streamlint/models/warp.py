@@ -7,6 +7,8 @@ order of the legacy default stream, which waits for blocking streams.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from streamlint.models.schema import (
     Allocates,
     Api,
@@ -47,7 +49,8 @@ _EMPTY = Allocates(Space.DEVICE, "current", pinned="pinned")
 _FILLED = Allocates(Space.DEVICE, "current", pinned="pinned", filled=True)
 # On the legacy default stream, which waits for all streams that Warp makes.
 _FETCH = Copies("", "self", "default", blocking=True, makes=Space.PAGEABLE, view_on_host=True)
-_UPLOAD = Copies("", "data", None, makes=Space.DEVICE)
+_UPLOAD = Copies("", "data", None, makes=Space.DEVICE, placed=True)
+_OF_ROWS = replace(_UPLOAD, src="arr")
 _CLONE = Copies("", "src", None, makes=Space.DEVICE, pinned="pinned")
 
 WARP = Framework(
@@ -97,7 +100,7 @@ WARP = Framework(
         Api("zeros_like", f"src {_LIKE}", (_FILLED,)),
         Api("full_like", f"src value {_LIKE}", (_FILLED,)),
         Api("array", "data dtype shape strides ptr capacity device pinned", (_UPLOAD,)),
-        Api("from_numpy", "arr dtype shape device", (Copies("", "arr", None, makes=Space.DEVICE),)),
+        Api("from_numpy", "arr dtype shape device", (_OF_ROWS,)),
         Api("clone", "src device requires_grad pinned", (_CLONE,)),
         Api("copy", "dest src dest_offset src_offset count stream", (Copies("dest", "src", "stream"),)),
         # Kernels.

@@ -1,7 +1,7 @@
 """Events that are recorded while a group of communication is open: what the group queues comes behind them.
 
-``nccl.groupStart(); comm.recv(..., stream); done.record(stream); nccl.groupEnd()``: who waits for ``done`` waits
-for what ``stream`` had before the group
+``nccl.groupStart(); comm.recv(..., stream); done.record(stream); nccl.groupEnd()``: who waits for ``done``
+waits for what ``stream`` had before the group
 (https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/usage/groups.html).
 """
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def problems(judged: Judged) -> Iterator[Problem]:
-    """One for each record in a group that is waited for, where what the group queues races behind the wait."""
+    """One for each record in a group that is waited for, where the group races with what is behind that."""
     seen: set[Span] = set()
     for number in judged.numbers(Wait, SyncEvent):
         record = judged.hb.record_seen_by(number)

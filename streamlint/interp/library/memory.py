@@ -42,6 +42,7 @@ from streamlint.trace import (
     AllocKind,
     Doubt,
     Free,
+    HostAccess,
     Launch,
     Mode,
     Origin,
@@ -81,7 +82,8 @@ def copy(call: Call, effect: fx.Copies) -> Value | None:
         return BufferV(src.id, src.region, Flavor.ARRAY)
     if dst is None and effect.makes is not None:
         stays = effect.pinned is not None and call.value("device") == NONE and src is not None
-        space = m.space(src) if stays and src is not None else _space(call, effect.makes, effect.pinned)
+        pinned = "pinned" if effect.placed else effect.pinned
+        space = m.space(src) if stays and src is not None else _space(call, effect.makes, pinned)
         on = stream.id if not space.on_host else None
         flavor = flavors.flavor_of(call.lib, space)
         made = m.new_buffer("", space, Origin.RESULT, flavor, call.span, on, call.own_device())
@@ -91,7 +93,11 @@ def copy(call: Call, effect: fx.Copies) -> Value | None:
         m.is_memory(src, call.told)
         if m.space(src) is Space.UNKNOWN:
             m.lives(src, Space.DEVICE, call.told)
-    if dst is not None and src is not None:
+    if dst is not None and effect.placed and m.space(dst).on_host and (src is None or m.space(src).on_host):
+        # The host copies its own memory by itself: wp.array(rows, device="cpu").
+        reads = () if src is None else (Access(src.id, Mode.READ, src.region),)
+        m.emit(HostAccess(m.site(call.span), m.lane, accesses=reads, name=call.name()))
+    elif dst is not None and src is not None:
         to_host = _by_kind(call, dst, src)
         copies.on_stream(
             m,
