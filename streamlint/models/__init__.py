@@ -20,6 +20,7 @@ from streamlint.models.nccl import NCCL
 from streamlint.models.nixl import NIXL
 from streamlint.models.numba import NUMBA
 from streamlint.models.nvmath import NVMATH
+from streamlint.models.nvshmem import NVSHMEM
 from streamlint.models.onnx import ONNX
 from streamlint.models.opencv import OPENCV
 from streamlint.models.pycuda import PYCUDA
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
 FRAMEWORKS: tuple[Framework, ...] = (
     *(TORCH, CUDA_RUNTIME, CUDA_DRIVER, CUPY, NUMBA, CUDA_CORE, DISTRIBUTED, FUNCTIONAL),
     *(PYCUDA, WARP, RMM, KVIKIO, TENSORRT, MPI, UCX, MOONCAKE, DEEPNVME, ONNX),
-    *(CUDF, NVMATH, NIXL, DALI, NCCL, CUFINUFFT, OPENCV, DEEP_EP, RAFT, CUVS),
+    *(CUDF, NVMATH, NIXL, DALI, NCCL, CUFINUFFT, OPENCV, DEEP_EP, RAFT, CUVS, NVSHMEM),
 )
 
 

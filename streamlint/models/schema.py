@@ -314,6 +314,8 @@ class Allocates:
     """A parameter that, when true, asks for pinned host memory."""
     pool: str | None = None
     """The pool that hands the block out again as soon as nothing refers to it, whatever still uses it."""
+    lib: Lib | None = None
+    """Whose array it is, if not the library's own."""
     queued: bool = False
     """The allocation itself is work of the stream: ``cudaMallocAsync``."""
 

@@ -44,6 +44,7 @@ class Lib(Enum):
     DEEP_EP = "DeepEP"
     RAFT = "RAFT"
     CUVS = "cuVS"
+    NVSHMEM = "NVSHMEM"
 
     @property
     def product(self) -> str:

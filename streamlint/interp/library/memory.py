@@ -345,7 +345,8 @@ def allocate(call: Call, effect: fx.Allocates) -> Value:
         else None
     )
     space = _space(call, effect.space, effect.pinned)
-    flavor = Flavor.POINTER if effect.address else flavors.flavor_of(call.lib, space)
+    own = flavors.of_arrays(effect.lib) if effect.lib is not None else flavors.flavor_of(call.lib, space)
+    flavor = Flavor.POINTER if effect.address else own
     made = call.m.new_buffer(
         "",
         space,
