@@ -38,6 +38,11 @@ class WaitsForResult:
 
 
 @frozen()
+class GivesWritten:
+    """Returns a list of the memory that the collective of this handle writes, and waits for nothing."""
+
+
+@frozen()
 class Defers:
     """A call of the function ``func`` with the other arguments, which another one makes: see ``CallsAll``."""
 
@@ -64,4 +69,6 @@ class GroupEnds:
     """Queues what was put off."""
 
 
-CommunicationEffect: TypeAlias = Communicates | WaitsForResult | Defers | CallsAll | GroupStarts | GroupEnds
+CommunicationEffect: TypeAlias = (
+    Communicates | WaitsForResult | GivesWritten | Defers | CallsAll | GroupStarts | GroupEnds
+)

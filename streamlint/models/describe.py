@@ -131,6 +131,8 @@ def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0915  one
             return _communicates(one)
         case fx.WaitsForResult(result):
             return f"the current stream waits for the collective that made `{result}`; gives that back"
+        case fx.GivesWritten():
+            return "gives the memory that the collective writes; waits for nothing"
         case fx.Defers(func):
             return f"keeps what the call of `{func}` is given, for one that makes it"
         case fx.CallsAll(calls):

@@ -6,6 +6,9 @@ device tensors that does not block the host (docs/semantics). Without the flag, 
 and ``recv``, which wait for the handles of ``isend`` and ``irecv``, the current stream has waited
 when the call returns.
 
+The future of a handle (``get_future()``) is done as soon as the collective is queued, and its ``value()``
+waits for nothing (https://docs.pytorch.org/docs/stable/futures.html#torch.futures.Future.value).
+
 The functional collectives give memory of their own at once, which nobody may use before ``wait_tensor()`` has
 made the current stream wait (torch/csrc/distributed/c10d/Functional.cpp). Those of
 ``torch.distributed._functional_collectives`` wrap it in a tensor that waits when it is first used: no rows.
@@ -19,6 +22,7 @@ from streamlint.models.schema import (
     Communicates,
     Defers,
     Framework,
+    GivesWritten,
     Lib,
     OrdersAll,
     Pure,
@@ -111,6 +115,9 @@ DISTRIBUTED = Framework(
         Api("block_current_stream", "", _WAIT),
         Api("is_completed", "", (Queries(),)),
         Api("get_future", "", (Returns("self"),)),
+        # Of a future: it is done when the collective is queued, and its value waits for nothing.
+        Api("done", "", (Pure(),)),
+        Api("value", "", (GivesWritten(),)),
         Api("source_rank", "", (Pure(),)),
     ),
 )

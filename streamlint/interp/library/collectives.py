@@ -220,6 +220,20 @@ def _aside(call: Call, effect: fx.Communicates, accesses: list[Access], views: l
     return work
 
 
+def written(call: Call) -> Value:
+    """``work.get_future().value()``"""
+    m, handle = call.m, call.value("self")
+    launches = (op for op in reversed(m.ops) if isinstance(op, Launch) and op.completes is not None)
+    of_handle = (op for op in launches if isinstance(handle, EventV) and op.completes == handle.id)
+    op = next(of_handle, None)
+    accesses = op.accesses if op is not None else ()
+    return m.new_list(
+        BufferV(access.buffer, access.region, m.life.flavors.get(access.buffer, Flavor.TORCH))
+        for access in accesses
+        if access.mode.writes
+    )
+
+
 def _stream_of_group(call: Call, effect: fx.Communicates) -> StreamV:
     """The stream that a process group makes when it first communicates aside."""
     m, key = call.m, _key(call, effect)
