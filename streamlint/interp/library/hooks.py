@@ -14,6 +14,7 @@ from streamlint.interp.state import symbols
 from streamlint.interp.state.values import (
     NONE,
     BufferV,
+    ConstV,
     FuncV,
     PartialV,
     Shape,
@@ -94,11 +95,25 @@ def of_parts(m: Machine, module: Value, args: list[Value], span: Span) -> None:
     others = [
         hook
         for (name, owner), found in m.hooks.items()
-        if name in FORWARD_HOOKS and owner is not own
+        if name in FORWARD_HOOKS and owner is not own and _may_be_in(m, owner, module)
         for hook in found
     ]
     if others and args:
         escape.through(m, others, span, "hooks")
+
+
+def _may_be_in(m: Machine, part: Symbol, module: Value) -> bool:
+    """Whether a module may have another one in it.
+
+    In ``blocks = [nn.TransformerEncoderLayer(64, 4) for _ in range(8)]`` none has: what PyTorch makes holds
+    what it has made itself, and what it was given (``nn.TransformerEncoder(layer, 6)``).
+    """
+    if not isinstance(module, SymV) or not m.makers.get(module.symbol, "").startswith("torch.nn."):
+        return True
+    if not all(isinstance(held, (SymV, ConstV)) for held in module.holds):
+        return True
+    given = [symbol_of(held) for held in module.holds]
+    return any(part is whole or symbols.is_under(part, whole) for whole in (module.symbol, *given))
 
 
 def after_call(m: Machine, module: Value, args: list[Value], result: Value, span: Span) -> Value:

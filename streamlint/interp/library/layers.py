@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def made(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> SymV:
     """What a class of ``torch.nn`` makes. Of a layer it is known what it computes; of others it is not."""
     name = path.rpartition(".")[2]
-    value = m.result(path, span)
+    value = m.result(path, span, (*args, *kwargs.values()))
     m.makers[value.symbol] = path
     if name == "Sequential":
         known = bool(args) and all(isinstance(arg, SymV) and arg.computes for arg in args)

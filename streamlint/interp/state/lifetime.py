@@ -248,14 +248,25 @@ def move(m: Machine, view: BufferV, new: BufferV) -> list[Symbol | BufferId]:
 
     After ``p.data = page`` it is ``p`` that ``p.data = other`` means, and ``page`` stays what it is.
     """
-    objects = [number for number, moved in m.life.moved.items() if moved.id == view.id]
-    tensors = [symbol for symbol in m.life.given_to if m.roles.get(symbol) == view]
+    objects, tensors = _that_mean(m, view)
     m.life.moved.update(dict.fromkeys(objects, new))
     m.roles.update(dict.fromkeys(tensors, new))
     if view.id not in m.life.given or not (objects or tensors):
         m.life.moved[view.id] = new
         objects.append(view.id)
     return [*objects, *tensors]
+
+
+def is_all_of_a_tensor(m: Machine, view: BufferV) -> bool:
+    """Whether memory is all that some tensor object means: after ``w.data = page[:n]`` it is a part of a page."""
+    return not view.region or any(_that_mean(m, view))
+
+
+def _that_mean(m: Machine, view: BufferV) -> tuple[list[BufferId], list[Symbol]]:
+    """The objects that were given just this memory: of one page, each has a part of its own."""
+    here = (view.id, view.region)
+    objects = [number for number, moved in m.life.moved.items() if (moved.id, moved.region) == here]
+    return objects, [symbol for symbol in m.life.given_to if m.roles.get(symbol) == view]
 
 
 # ----------------------------------------------------------------------------- what the ops show
