@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp.facts import classes
 from streamlint.interp.library import storage, tensors
-from streamlint.interp.state import symbols
+from streamlint.interp.state import lifetime, symbols
 from streamlint.interp.state.put_off import Applied
 from streamlint.interp.state.values import FuncV, SymV, TupleV, Value
 from streamlint.models.schema import Lib
 from streamlint.trace import Access, Doubt, Launch, Mode
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
 
 SAVES = "save_for_backward"
+_SAVED = "saved_tensors"
 _UNSEEN = frozenset({Doubt.OPAQUE})
 
 
@@ -29,22 +33,36 @@ def applied(
     if not isinstance(forward, FuncV):
         return None
     context = m.fresh("ctx", span)
-    result = m.python.call(m, FuncV(forward.function, forward.closure, context), args, kwargs, span)
+    with _without_gradients(m):
+        result = m.python.call(m, FuncV(forward.function, forward.closure, context), args, kwargs, span)
     backward = classes.lookup(m, cls, "backward")
     if isinstance(backward, FuncV):
         m.applied.append(Applied(backward, context, m.current_stream(Lib.TORCH)))
     return result
 
 
+@contextmanager
+def _without_gradients(m: Machine, *, unless: bool = False) -> Iterator[None]:
+    """In ``forward`` and ``backward`` autograd keeps nothing but what the function saves itself."""
+    outer = m.frame.gradless
+    m.frame.gradless = outer or not unless
+    try:
+        yield
+        lifetime.catch_up(m)
+    finally:
+        m.frame.gradless = outer
+
+
 def saved(m: Machine, context: SymV, args: list[Value]) -> None:
     """``ctx.save_for_backward(x, weight)``"""
-    m.roles[symbols.Attr(context.symbol, "saved_tensors")] = TupleV(tuple(args))
+    m.roles[symbols.Attr(context.symbol, _SAVED)] = TupleV(tuple(args))
 
 
-def in_backward(m: Machine, span: Span) -> list[Value]:
+def in_backward(m: Machine, span: Span, *, keeps_graph: bool = False) -> list[Value]:
     """Runs what was applied, the last function first; gives what they give.
 
-    A function that was applied on another stream runs on that one: its backward is not followed.
+    A function that was applied on another stream runs on that one: its backward is not followed. What one has
+    saved PyTorch lets go of as soon as its backward has returned, unless the graph is kept.
     """
     stream = m.current_stream(Lib.TORCH)
     results: list[Value] = []
@@ -52,7 +70,12 @@ def in_backward(m: Machine, span: Span) -> list[Value]:
         function = m.applied.pop()
         if function.stream == stream:
             backward = FuncV(function.backward.function, function.backward.closure, function.context)
-            results.append(m.python.call(m, backward, _gradients(m, function), {}, span))
+            with _without_gradients(m, unless=keeps_graph):
+                results.append(m.python.call(m, backward, _gradients(m, function), {}, span))
+        if not keeps_graph:
+            m.roles.pop(symbols.Attr(function.context.symbol, _SAVED), None)
+            with lifetime.holding(m, TupleV(tuple(results))):
+                lifetime.after_statement(m, span)
     return results
 
 

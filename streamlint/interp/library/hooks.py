@@ -160,12 +160,12 @@ def _may_be_the_last(m: Machine, hook: FuncV | PartialV, counting: set[Span], sp
     counting.add(own.function.span)
 
 
-def in_backward(m: Machine, span: Span) -> Value:
+def in_backward(m: Machine, span: Span, *, keeps_graph: bool = False) -> Value:
     """After the gradients are queued: hooks of tensors get those, on the stream of the backward pass.
 
     What a hook queues for the end comes last.
     """
-    results = [*saved_hooks.given_back(m, span), *autograd.in_backward(m, span)]
+    results = [*saved_hooks.given_back(m, span), *autograd.in_backward(m, span, keeps_graph=keeps_graph)]
     counting: set[Span] = set()
     for (name, owner), found in list(m.hooks.items()):
         for hook in found if name in GRADIENT_HOOKS else ():

@@ -264,12 +264,13 @@ def method(
         return held
     made = tensors.operate(m, span, name, [view, *args], extra=list(kwargs.values()))
     if name == "backward":
-        if not any(
+        keeps_graph = any(
             copies.is_true(m, kwargs[kept], span, kept) for kept in model.KEEPS_GRAPH if kept in kwargs
-        ):
+        )
+        if not keeps_graph:
             lifetime.backward_ran(m, view)
         storage.computes_gradients(m)
-        return hooks.in_backward(m, span)
+        return hooks.in_backward(m, span, keeps_graph=keeps_graph)
     if model.size_depends_on_data(name, tensors.buffers_in(m, args), kwargs):
         sizes.waits(m, [view], span, name)
     else:
