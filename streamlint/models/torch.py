@@ -219,9 +219,6 @@ OTHER_MODULES = (
 )
 """Where it keeps layers and tools."""
 
-SAVED_TENSORS_HOOKS = "torch.autograd.graph.saved_tensors_hooks"
-KEEPS_GRAPH = ("retain_graph", "create_graph")
-"""Flags of ``backward`` by which autograd keeps what it has saved."""
 WITHOUT_GRADIENTS = ("torch.no_grad", "torch.inference_mode")
 """Contexts, and decorators, in which no operand is kept for a backward pass."""
 COMPILERS = (

@@ -17,7 +17,7 @@ from streamlint.interp.state.budgets import Most
 from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.scope import Target
 from streamlint.models import python
-from streamlint.models.torch import SAVED_TENSORS_HOOKS
+from streamlint.models.autograd import SAVED_TENSORS_HOOKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp.entries import closures, methods, repetition
+from streamlint.interp.entries import closures, differentiable, methods, repetition
 from streamlint.interp.entries.construction import Construction
 from streamlint.interp.entries.progress import Told
 from streamlint.interp.entries.runs import Entry, Run, run_entry
@@ -63,6 +63,7 @@ def module_runs(
 
     yield from started(_body_entry(project, module))
     yield from started(_functions(project, module, worth, told, called=False))
+    yield from started(differentiable.steps(project, module, worth, told))
     for cls in all_classes(module):
         project.budgets.never_run.update((cls.qualname, why) for why in cls.unread)
     constructions = [

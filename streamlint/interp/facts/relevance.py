@@ -76,13 +76,15 @@ def _led_to(
         for name, sources in decl.given
         if not telling.isdisjoint(sources)
     }
-    return held | _led_by_methods(module, hot) | {decl.name for decl, used in uses if not hot.isdisjoint(used)}
+    return (
+        held | _led_by_methods(module, hot) | {decl.name for decl, used in uses if not hot.isdisjoint(used)}
+    )
 
 
 def _led_by_methods(module: ir.Module, hot: AbstractSet[str]) -> set[str]:
     """The classes of which a method uses a function or a class by its name: who has an object calls that.
 
-    ``Offloaded.forward`` calls ``Upload.apply``, and ``train()`` makes ``Offloaded`` and ``nn.Sequential`` of it.
+    ``Offloaded.forward`` calls ``Upload.apply``, and ``train()`` only makes an ``Offloaded`` and calls it.
     """
     named = hot & (module.functions.keys() | {cls.name for cls in all_classes(module)})
     return {

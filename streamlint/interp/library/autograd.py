@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from streamlint.source import Span
 
 SAVES = "save_for_backward"
+SETS_UP = "setup_context"
 _SAVED = "saved_tensors"
 _UNSEEN = frozenset({Doubt.OPAQUE})
 
@@ -33,8 +34,14 @@ def applied(
     if not isinstance(forward, FuncV):
         return None
     context = m.fresh("ctx", span)
+    sets_up = classes.lookup(m, cls, SETS_UP)
     with _without_gradients(m):
-        result = m.python.call(m, FuncV(forward.function, forward.closure, context), args, kwargs, span)
+        if isinstance(sets_up, FuncV):
+            result = m.python.call(m, forward, args, kwargs, span)
+            told = [TupleV((*args, *kwargs.values())), result]
+            m.python.call(m, FuncV(sets_up.function, sets_up.closure, context), told, {}, span)
+        else:
+            result = m.python.call(m, FuncV(forward.function, forward.closure, context), args, kwargs, span)
     backward = classes.lookup(m, cls, "backward")
     if isinstance(backward, FuncV):
         m.applied.append(Applied(backward, context, m.current_stream(Lib.TORCH)))
@@ -53,9 +60,10 @@ def _without_gradients(m: Machine, *, unless: bool = False) -> Iterator[None]:
         m.frame.gradless = outer
 
 
-def saved(m: Machine, context: SymV, args: list[Value]) -> None:
-    """``ctx.save_for_backward(x, weight)``"""
+def saved(m: Machine, context: SymV, args: list[Value]) -> bool:
+    """``ctx.save_for_backward(x, weight)``; true of a function that was applied, whose backward shows the rest."""
     m.roles[symbols.Attr(context.symbol, _SAVED)] = TupleV(tuple(args))
+    return any(frame.receiver == context for frame in m.frames)
 
 
 def in_backward(m: Machine, span: Span, *, keeps_graph: bool = False) -> list[Value]:
@@ -77,6 +85,16 @@ def in_backward(m: Machine, span: Span, *, keeps_graph: bool = False) -> list[Va
             with lifetime.holding(m, TupleV(tuple(results))):
                 lifetime.after_statement(m, span)
     return results
+
+
+def backward_of_others(m: Machine, span: Span) -> None:
+    """A backward pass that is not seen computes gradients and comes to what was applied."""
+    stream = m.current_stream(Lib.TORCH).id
+    computes = Launch(
+        m.site(span), m.lane, stream=stream, accesses=(), name="backward", library=Lib.TORCH.product
+    )
+    m.last_backward = m.emit(computes)
+    go_on(m, in_backward(m, span), span)
 
 
 def go_on(m: Machine, results: list[Value], span: Span) -> None:

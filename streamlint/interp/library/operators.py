@@ -40,6 +40,7 @@ from streamlint.interp.state.values import (
 )
 from streamlint.models import operands
 from streamlint.models import torch as model
+from streamlint.models.autograd import SAVED_TENSORS_HOOKS
 from streamlint.models.schema import Lib
 from streamlint.trace import (
     Access,
@@ -78,7 +79,7 @@ def _as_tensor(m: Machine, value: Value) -> Value:
 def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
     """``torch.name(...)``: factories, in-place functions, ``out=``; anything else is an operator."""
     last = path.rpartition(".")[2]
-    if path == model.SAVED_TENSORS_HOOKS:
+    if path == SAVED_TENSORS_HOOKS:
         return saved_hooks.made(m, args)
     if path.endswith("_execution_engine.queue_callback"):
         return hooks.at_end(m, args, span)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.state.budgets import Most
 from streamlint.interp.state.values import Flavor, FuncV, HeapV, PartialV, Shape, Value
-from streamlint.models.torch import SAVED_TENSORS_HOOKS
+from streamlint.models.autograd import SAVED_TENSORS_HOOKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

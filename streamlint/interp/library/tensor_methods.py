@@ -42,6 +42,7 @@ from streamlint.interp.state.values import (
 )
 from streamlint.models import host, members
 from streamlint.models import torch as model
+from streamlint.models.autograd import KEEPS_GRAPH
 from streamlint.models.operands import CONVERTS_TO, MAY_RETURN_OPERAND
 from streamlint.models.schema import Lib, Role
 from streamlint.trace import (
@@ -265,7 +266,7 @@ def method(
     made = tensors.operate(m, span, name, [view, *args], extra=list(kwargs.values()))
     if name == "backward":
         keeps_graph = any(
-            copies.is_true(m, kwargs[kept], span, kept) for kept in model.KEEPS_GRAPH if kept in kwargs
+            copies.is_true(m, kwargs[kept], span, kept) for kept in KEEPS_GRAPH if kept in kwargs
         )
         if not keeps_graph:
             lifetime.backward_ran(m, view)

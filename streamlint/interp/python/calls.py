@@ -385,11 +385,8 @@ def _symbolic_method(
         return torch_modules.state(m, receiver.symbol, layer=bool(receiver.computes))
     if name in torch_model.FILLS_MODULE:
         torch_modules.fills_own(m, receiver.symbol, span, layer=bool(receiver.computes))
-    if name == autograd.SAVES:
-        autograd.saved(m, receiver, args)
-        if any(frame.receiver == receiver for frame in m.frames):
-            # Of a function that runs: what becomes of it is seen in its backward.
-            return NONE
+    if name == autograd.SAVES and autograd.saved(m, receiver, args):
+        return NONE
     told = models.find_telling(name, kwargs)
     if told is not None and _is_in_use(m, told[1]):
         known = makers.by_name(m, receiver, told[1])

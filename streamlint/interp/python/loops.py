@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from streamlint.source import Span
     from streamlint.trace import EventId, StreamId
 
-UNKNOWN_LENGTH_TURNS = 2
-"""Passes over a loop of unknown length: the second shows what one pass does to the next."""
 INDEXED_TURNS = 3
 """Passes when the loop computes slots (``i % 2``): two-slot rings collide on the third."""
 SURE_TURNS = 6
@@ -180,7 +178,7 @@ def _passes(m: Machine, turns: int) -> Iterator[int]:
 
 
 def turns_for(m: Machine, s: ir.For | ir.While) -> int:
-    return INDEXED_TURNS if _computes_slots(m, s) else UNKNOWN_LENGTH_TURNS
+    return INDEXED_TURNS if _computes_slots(m, s) else loop_steps.UNKNOWN_LENGTH_TURNS
 
 
 _SLOTS: Kept[Span, bool] = Kept()

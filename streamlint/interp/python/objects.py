@@ -286,7 +286,7 @@ def set_attribute(m: Machine, value: Value, name: str, new: Value, span: Span) -
             m.set_global(f"{decl.module}:{decl.qualname}", name, new)
         case ModuleV(module):
             m.set_global(module, name, new)
-        case BufferV() if name == "data" and isinstance(new, BufferV) and lifetime.is_all_of_a_tensor(m, value):
+        case BufferV() if name == "data" and isinstance(new, BufferV) and lifetime.is_of_a_tensor(m, value):
             giving_up.assign_data(m, value, new)
         case BufferV() if elements.selector_of(symbols.EACH) in value.region:
             # for name, p in layer.named_parameters(): p.data = page. The next one is another tensor.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp.facts import call_keys, classes, given_classes, guesses, kinds, several
-from streamlint.interp.library import devices, escape, hooks, tensors, threads
+from streamlint.interp.library import autograd, devices, escape, hooks, tensors, threads
 from streamlint.interp.state import arguments, callers, names, stored, symbols
 from streamlint.interp.state.ends import PathEnds, Returned
 from streamlint.interp.state.scope import Scope, Target
@@ -58,6 +58,24 @@ def call_outside(m: Machine, func: FuncV, number: int) -> None:
     finally:
         if thread is not None:
             devices.select(m, device)
+
+
+def differentiate(m: Machine, cls: ir.ClassDecl, number: int) -> None:
+    """Applies a function of autograd and runs a backward pass, as unseen code would."""
+    forward = classes.lookup(m, cls, "forward")
+    if not isinstance(forward, FuncV):
+        return
+    m.call = number
+    if number:
+        callers.begin(m, forward.function.span, number)
+    span = forward.function.span
+    takes_context = classes.lookup(m, cls, autograd.SETS_UP) is None
+    args, kwargs = outside_arguments(m, forward, number, skip=int(takes_context))
+    m.last_return = None
+    result = autograd.applied(m, cls, args, kwargs, span)
+    if result is not None:
+        _used_by_caller(m, result, span)
+        autograd.backward_of_others(m, span)
 
 
 def _consumed(m: Machine, value: Value) -> Value:

@@ -257,8 +257,8 @@ def move(m: Machine, view: BufferV, new: BufferV) -> list[Symbol | BufferId]:
     return [*objects, *tensors]
 
 
-def is_all_of_a_tensor(m: Machine, view: BufferV) -> bool:
-    """Whether memory is all that some tensor object means: after ``w.data = page[:n]`` it is a part of a page."""
+def is_of_a_tensor(m: Machine, view: BufferV) -> bool:
+    """Whether some tensor object means just this memory: after ``w.data = page[:n]`` a part of a page."""
     return not view.region or any(_that_mean(m, view))
 
 

@@ -9,6 +9,8 @@ from streamlint.trace import Copy, HostEffect, Launch
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
 
+UNKNOWN_LENGTH_TURNS = 2
+"""Passes over a loop of unknown length: the second shows what one pass does to the next."""
 LOOP_STEPS = 2_000
 """Expressions and statements after which an outermost loop, with those in it, makes no further passes."""
 
