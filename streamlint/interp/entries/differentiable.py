@@ -37,7 +37,7 @@ def steps(project: Project, module: ir.Module, among: Relevant, told: Told) -> I
             len(pair) > 1
             and _is_function(project, cls)
             and any(is_relevant(project, decl, among) for decl in pair)
-            and not told.is_covered(module, pair[1])
+            and not told.is_seen_whole(module, pair[1])
         ):
             yield _entry(module, cls, pair)
 

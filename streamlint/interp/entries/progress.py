@@ -130,6 +130,10 @@ class Told:
     def is_covered(self, module: ir.Module, decl: ir.FunctionDecl) -> bool:
         return f"{module.name}:{decl.qualname}" in self.covered
 
+    def is_seen_whole(self, module: ir.Module, decl: ir.FunctionDecl) -> bool:
+        """Whether a run that was not cut came by it."""
+        return self.is_covered(module, decl) and f"{module.name}:{decl.qualname}" not in self.cut
+
 
 def _leaves_memory(run: Run) -> bool:
     """Whether one or two methods leave memory behind that they allocated and that another stream uses."""

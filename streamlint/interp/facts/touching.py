@@ -53,6 +53,20 @@ def _names_leading(project: Project, module: ir.Module) -> Iterator[str]:
     return (decl.name for decl in functions_of(module) if touches(project, decl))
 
 
+def makes_holder(project: Project, function: ir.Function | ir.FunctionDecl) -> bool:
+    """Whether a function makes an object of a class of its module whose constructor touches a stream.
+
+    ``if device not in _STATES: _STATES[device] = DeviceState(device)``, and the state has a stream.
+    """
+    module = project.module(function.module) if isinstance(function, ir.FunctionDecl) else None
+    if module is None or not isinstance(function, ir.FunctionDecl):
+        return False
+    constructors = (
+        module.classes[name].methods.get("__init__") for name in function.called & module.classes.keys()
+    )
+    return any(decl is not None and touches(project, decl) for decl in constructors)
+
+
 def may_touch(project: Project, function: ir.Function | ir.FunctionDecl) -> bool:
     """The same for any function; one that is defined inside of another may."""
     return touches(project, function) if isinstance(function, ir.FunctionDecl) else True

@@ -61,7 +61,7 @@ def _without_gradients(m: Machine, *, unless: bool = False) -> Iterator[None]:
 
 
 def saved(m: Machine, context: SymV, args: list[Value]) -> bool:
-    """``ctx.save_for_backward(x, weight)``; true of a function that was applied, whose backward shows the rest."""
+    """``ctx.save_for_backward(x, weight)``; true of one that was applied: its backward shows the rest."""
     m.roles[symbols.Attr(context.symbol, _SAVED)] = TupleV(tuple(args))
     return any(frame.receiver == context for frame in m.frames)
 
@@ -88,13 +88,16 @@ def in_backward(m: Machine, span: Span, *, keeps_graph: bool = False) -> list[Va
 
 
 def backward_of_others(m: Machine, span: Span) -> None:
-    """A backward pass that is not seen computes gradients and comes to what was applied."""
+    """A backward pass that is not seen computes gradients and comes to what was applied.
+
+    Who uses what that gives, and on which stream, the other functions of the graph say.
+    """
     stream = m.current_stream(Lib.TORCH).id
     computes = Launch(
         m.site(span), m.lane, stream=stream, accesses=(), name="backward", library=Lib.TORCH.product
     )
     m.last_backward = m.emit(computes)
-    go_on(m, in_backward(m, span), span)
+    in_backward(m, span)
 
 
 def go_on(m: Machine, results: list[Value], span: Span) -> None:

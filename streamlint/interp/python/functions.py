@@ -162,6 +162,8 @@ def _is_remote(m: Machine, func: FuncV, given: list[Value], depth: int) -> bool:
         return False
     if touching.may_touch(m.project, func.function) or not isinstance(func.function, ir.FunctionDecl):
         return False
+    if touching.makes_holder(m.project, func.function):
+        return False
     lines = func.function.end_line - func.function.span.line
     if depth < DEEP:
         return depth > 1 and lines > LONG
