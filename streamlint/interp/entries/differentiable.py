@@ -51,7 +51,7 @@ def _entry(module: ir.Module, cls: ir.ClassDecl, pair: list[ir.FunctionDecl]) ->
     forward, backward = pair
 
     def body(m: Machine) -> None:
-        for number in range(STEPS):
+        for number in range(1, STEPS + 1):
             unseen_caller.differentiate(m, cls, number)
 
     return Entry(

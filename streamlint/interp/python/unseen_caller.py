@@ -66,9 +66,10 @@ def differentiate(m: Machine, cls: ir.ClassDecl, number: int) -> None:
     if not isinstance(forward, FuncV):
         return
     m.call = number
-    if number:
-        callers.begin(m, forward.function.span, number)
     span = forward.function.span
+    callers.begin(m, span, number)
+    if isinstance(forward.function, ir.FunctionDecl):
+        m.targets[number] = Target(forward.function)
     takes_context = classes.lookup(m, cls, autograd.SETS_UP) is None
     args, kwargs = outside_arguments(m, forward, number, skip=int(takes_context))
     m.last_return = None
