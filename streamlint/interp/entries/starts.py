@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp.entries import closures, differentiable, methods, repetition
+from streamlint.interp.entries import closures, differentiable, hooked, methods, repetition
 from streamlint.interp.entries.construction import Construction
 from streamlint.interp.entries.progress import Told
 from streamlint.interp.entries.runs import Entry, Run, run_entry
@@ -82,6 +82,7 @@ def module_runs(
             yield from started(methods.dropping(project, module, construction, told))
             yield from started(methods.met_again(project, module, construction, told))
             yield from started(methods.walked(project, module, construction, told))
+            yield from started(hooked.of_class(project, module, construction))
         yield from started(methods.waiting(project, module, construction, told))
 
 
@@ -153,6 +154,7 @@ def function_entry(project: Project, module: ir.Module, decl: ir.FunctionDecl) -
         call(m, 0)
         if repetition.meets_itself(m):
             repetition.until_repeated(m, None, lambda number: call(m, number), 0, before)
+        hooked.call_in_turn(m, m.call + 1, decl.span)
 
     return Entry(
         decl.qualname,

@@ -54,6 +54,7 @@ def register(m: Machine, owner: Value, name: str, args: list[Value], span: Span)
             # What a hook of a parameter gets is the parameter, of which it takes the gradient.
             known = PartialV(hook, (owner,), {}) if name == ACCUMULATED else hook
             m.hooks.setdefault((name, symbol_of(owner)), []).append(known)
+            m.hooked_at[symbol_of(owner)] = span
             return m.result(name, span)
         case _:
             return None

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp.facts import call_keys, classes, given_classes, guesses, kinds, several
-from streamlint.interp.library import autograd, devices, escape, hooks, tensors, threads
-from streamlint.interp.state import arguments, callers, names, stored, symbols
+from streamlint.interp.library import autograd, devices, escape, hooks, tensors, threads, torch_modules
+from streamlint.interp.state import arguments, callers, lifetime, names, stored, symbols
 from streamlint.interp.state.ends import PathEnds, Returned
 from streamlint.interp.state.scope import Scope, Target
 from streamlint.interp.state.values import (
@@ -77,6 +77,21 @@ def differentiate(m: Machine, cls: ir.ClassDecl, number: int) -> None:
     if result is not None:
         _used_by_caller(m, result, span)
         autograd.backward_of_others(m, span)
+
+
+def call_hooked(m: Machine, symbol: Symbol, number: int, span: Span) -> None:
+    """Runs a module as its model does, with the hooks that were registered for it."""
+    m.call = number
+    callers.begin(m, span, number)
+    module, at = SymV(symbol), m.hooked_at[symbol]
+    given: list[Value] = [arguments.unknown(number, "input")]
+    hooks.before_call(m, module, given, at)
+    torch_modules.reads_own(m, symbol, at)
+    # What is made from now on belongs to another statement of the caller's.
+    m.frame.born = len(m.buffers)
+    hooks.after_call(m, module, given, arguments.unknown(number, "output"), at)
+    lifetime.after_statement(m, at)
+    m.frame.born = len(m.buffers)
 
 
 def _consumed(m: Machine, value: Value) -> Value:

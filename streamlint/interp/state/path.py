@@ -227,6 +227,8 @@ class Path:
     """What pools of threads were given to do."""
     hooks: dict[tuple[str, Symbol], list[FuncV | PartialV]] = field(default_factory=dict)
     """Functions that PyTorch calls, by the method that took them and what it was called on."""
+    hooked_at: dict[Symbol, Span] = field(default_factory=dict)
+    """Where the last of them was registered."""
     saving: tuple[Value, Value] | None = None
     """Hooks of saved tensors of the block that runs ..."""
     saved: list[tuple[BufferId, Value, Value]] = field(default_factory=list)
