@@ -31,7 +31,7 @@ BATCHES = 2
 
 
 def of_class(project: Project, module: ir.Module, construction: Construction) -> Iterator[Entry]:
-    """The constructor of a class, or a public method, that registers hooks, and then the modules with these."""
+    """The constructor of a class, or a public method, that registers hooks, and then the modules."""
     methods = methods_of(project, construction.cls)
     for decl in methods.by_name.values():
         registers = not FORWARD_HOOKS.isdisjoint(methods.reach[decl.name])
