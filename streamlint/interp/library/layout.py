@@ -31,6 +31,7 @@ def made(m: Machine, view: BufferV, name: str, options: Collection[str]) -> Buff
 
 def viewed(m: Machine, view: BufferV, name: str, sizes: Iterable[Value] = ()) -> BufferV:
     """Another view of the whole, ``x.t()``: which of them is asked is not told apart."""
+    m.life.viewed.add(view.id)
     if name not in model.KEEPS_LAYOUT:
         m.forms.dense.discard(view.id)
     if name not in model.KEEPS_FORM:

@@ -90,9 +90,12 @@ def for_result(m: Machine, view: BufferV, span: Span) -> BufferV:
 
 
 def taken_over(m: Machine, view: BufferV, source: BufferV) -> BufferV:
-    """``alias = x.new_empty(0).set_(x.untyped_storage())``: one of the other's memory from now on."""
+    """``alias = x.new_empty(0).set_(x.untyped_storage())``: one of the other's memory from now on.
+
+    Its own it gives up: ``hidden.set_(torch.empty(0, device="cuda"))``.
+    """
     made = BufferV(source.id, (), view.flavor)
-    lifetime.move(m, view, made)
+    giving_up.assign_data(m, view, made)
     return made
 
 

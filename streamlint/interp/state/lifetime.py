@@ -368,6 +368,9 @@ def _note_launch(m: Machine, op: Launch) -> None:
 
 def _doubts(m: Machine, number: BufferId) -> frozenset[Doubt]:
     life = m.life
+    if number in life.moved and number in life.viewed:
+        # x.data = other: what x.view(n, -1) gave stays what it was, and may be held.
+        return _ALIAS
     if number in life.given_up or number in life.handed_out:
         return _CALLS
     if number in life.grown:

@@ -74,6 +74,8 @@ class Lifetimes:
     """Memory in an attribute to which another thread has assigned something else, and who tells of it."""
     moved: dict[BufferId, BufferV] = field(default_factory=dict)
     """What names of a buffer stand for since ``p.data = other``."""
+    viewed: set[BufferId] = field(default_factory=set)
+    """Memory of which other tensors were made that are all of it: ``rows = x.view(n, -1)``."""
     given: set[BufferId] = field(default_factory=set)
     """Memory that tensors got in this way: ``page`` in ``p.data = page`` is a tensor too."""
     given_to: dict[Symbol, None] = field(default_factory=dict)

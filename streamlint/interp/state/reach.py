@@ -40,6 +40,8 @@ def unreachable(m: Machine, wanted: set[BufferId]) -> set[BufferId]:
     # Most are held by a name, which is seen at once.
     for root in roots:
         if isinstance(root, BufferV) and not root.bare:
+            if root.region:
+                _found(m, root.id, missing)
             _found(m, m.life.moved.get(root.id, root).id, missing)
             if not missing:
                 return missing
@@ -64,6 +66,9 @@ def _not_reached(m: Machine, roots: Iterable[Value], missing: set[BufferId]) -> 
             if isinstance(value, BufferV):
                 if value.bare:
                     continue
+                if value.region and value.id in missing:
+                    # high = x[n:]; x.data = other: the part is a tensor by itself, and stays what it is.
+                    _found(m, value.id, missing)
                 number = moved.get(value.id, value).id
                 if number in missing or number in same:
                     _found(m, number, missing)
@@ -143,12 +148,14 @@ def inside(m: Machine, value: Value, scopes: cells.Seen) -> Iterable[Value]:
 def _in_flight(m: Machine) -> set[BufferId]:
     """Buffers made by the running statement of a caller before it made the call that runs now.
 
-    In ``f(x.clone(), g())`` nothing but the unfinished statement holds the clone while ``g`` runs.
+    In ``f(x.clone(), g())`` nothing but the unfinished statement holds the clone while ``g`` runs. It holds
+    the tensor: after ``x.set_(torch.empty(0))`` in ``f`` that means other memory.
     """
     flying: set[BufferId] = set()
     for caller, callee in pairwise(m.frames):
         flying.update(BufferId(number) for number in range(caller.born, callee.entered))
-    return flying
+    meant = {moved.id for number, moved in m.life.moved.items() if number in flying}
+    return (flying - m.life.moved.keys()) | meant
 
 
 def _roots(m: Machine) -> Iterator[Value]:
