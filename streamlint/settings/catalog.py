@@ -167,6 +167,7 @@ LISTED = (
     Listed("SL506", "read-before-replay"),
     Listed("SL507", "swapped-in-capture"),
     Listed("SL508", "capture-meets-thread"),
+    Listed("SL509", "result-overwritten-by-replay"),
     Listed("SL601", "handoff-without-stream"),
     Listed("SL602", "collective-before-wait"),
     Listed("SL701", "elapsed-before-sync"),

@@ -329,6 +329,8 @@ class Access:
     mode: Mode
     region: Region = WHOLE
     doubts: frozenset[Doubt] = frozenset()
+    result_of: int | None = field(default=None, compare=False)
+    """The launch of a graph, by its number among the ops, whose result the code takes the memory for."""
 
 
 @frozen()

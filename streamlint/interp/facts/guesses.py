@@ -22,6 +22,7 @@ from streamlint.interp.state.values import (
     SymV,
     TupleV,
     Value,
+    reading,
 )
 from streamlint.models import members
 from streamlint.models.schema import Lib
@@ -142,7 +143,7 @@ def settle(m: Machine) -> None:
             m.ops[guess.op] = Barrier(op.at, op.lane, streams=(), name=op.name)
         elif is_work:
             made = result if isinstance(result, BufferV) else buffer(m, guess)
-            accesses = [Access(view.id, Mode.READ, view.region) for view in reads]
+            accesses = [reading(view) for view in reads]
             accesses.append(Access(made.id, Mode.WRITE))
             _as_sure(m, made, reads)
             m.ops[guess.op] = replace(op, accesses=tuple(accesses), library=flavors.product(made))

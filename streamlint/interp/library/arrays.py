@@ -37,6 +37,7 @@ from streamlint.interp.state.values import (
     TupleV,
     Value,
     given_by,
+    reading,
     symbol_of,
 )
 from streamlint.models import cuda_core as core_model
@@ -151,7 +152,7 @@ def _parts(m: Machine, view: BufferV) -> Value:
 def _in_place(m: Machine, view: BufferV, name: str, args: Sequence[Value], span: Span) -> None:
     mode = Mode.WRITE if name == "fill" else Mode.UPDATE
     sources = tensors.buffers_in(m, args, unknown=False)
-    reads = [Access(source.id, Mode.READ, source.region) for source in sources]
+    reads = [reading(source) for source in sources]
     accesses = (Access(view.id, mode, view.region), *reads)
     tensors.work(m, span, _current(m, view).id, accesses, name, library=flavors.product(view))
 
@@ -245,7 +246,7 @@ def _from_host(m: Machine, name: str, source: Value, kwargs: dict[str, Value], s
                 # On the host or on the device, which is not known.
                 handoffs.by_interface(m, view, Lib.CUPY, span, name)
                 tensors.may_give_back(m, made, view, name)
-        accesses = [Access(view.id, Mode.READ, view.region) for view in found]
+        accesses = [reading(view) for view in found]
         accesses.append(Access(made.id, Mode.WRITE))
         # What asarray() makes of an array of NumPy's is a new one, as array() makes it.
         tensors.work(m, span, stream.id, accesses, "array" if numpys else name, library=Lib.CUPY.product)
@@ -305,7 +306,7 @@ def operator(
     other = next((v for v in sources if v.flavor in flavors.DEVICE_FLAVORS - {Flavor.DEVICE_ARRAY}), None)
     stream = _current(m, other) if other is not None else m.current_stream(Lib.CUPY)
     stream = on or stream
-    reads = [Access(view.id, Mode.READ, view.region) for view in sources]
+    reads = [reading(view) for view in sources]
     result: Value = out
     if not targets:
         flavor = other.flavor if other is not None else Flavor.DEVICE_ARRAY

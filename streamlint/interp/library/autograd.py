@@ -10,9 +10,9 @@ from streamlint.interp.facts import classes
 from streamlint.interp.library import storage, tensors
 from streamlint.interp.state import lifetime, symbols
 from streamlint.interp.state.put_off import Applied
-from streamlint.interp.state.values import FuncV, SymV, TupleV, Value
+from streamlint.interp.state.values import FuncV, SymV, TupleV, Value, reading
 from streamlint.models.schema import Lib
-from streamlint.trace import Access, Doubt, Launch, Mode
+from streamlint.trace import Doubt, Launch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -102,9 +102,7 @@ def backward_of_others(m: Machine, span: Span) -> None:
 
 def go_on(m: Machine, results: list[Value], span: Span) -> None:
     """The rest of the pass uses the gradients that functions and hooks gave."""
-    used = tuple(
-        Access(view.id, Mode.READ, view.region) for view in tensors.buffers_in(m, results, unknown=False)
-    )
+    used = tuple(reading(view) for view in tensors.buffers_in(m, results, unknown=False))
     if used:
         by = Lib.TORCH.product
         stream = m.current_stream(Lib.TORCH).id

@@ -25,6 +25,7 @@ from streamlint.interp.state.values import (
     Flavor,
     SymV,
     Value,
+    reading,
     symbol_of,
 )
 from streamlint.models import operands
@@ -328,7 +329,7 @@ def copy(
         return
     addresses.copied(m, dst, src)
     to, of = m.space(dst), m.space(src)
-    read = Access(src.id, Mode.READ, src.region)
+    read = reading(src)
     write = Access(dst.id, Mode.WRITE, dst.region)
     if to.on_host and of.on_host:
         m.emit(HostAccess(m.site(span), m.lane, accesses=(read, write), name=name))
@@ -378,7 +379,7 @@ def _between_devices(m: Machine, dst: BufferV, src: BufferV, span: Span, name: s
     """PyTorch orders a copy between devices with the current streams of both (measured)."""
     source = m.current_stream(Lib.TORCH, m.buffers[src.id].device)
     target = m.current_stream(Lib.TORCH, m.buffers[dst.id].device)
-    accesses = (Access(src.id, Mode.READ, src.region), Access(dst.id, Mode.WRITE, dst.region))
+    accesses = (reading(src), Access(dst.id, Mode.WRITE, dst.region))
     by = Lib.TORCH.product
     with _in_order_with(m, source.id, [target.id], span):
         m.emit(Launch(m.site(span), m.lane, stream=source.id, accesses=accesses, name=name, library=by))
@@ -417,7 +418,7 @@ def on_stream(
 
     ``to_host``: the call says that the target is on the host, wherever there.
     """
-    read = Access(src.id, Mode.READ, src.region)
+    read = reading(src)
     write = Access(dst.id, Mode.WRITE, dst.region)
     to, of = m.space(dst), m.space(src)
     effect = explicit_effect(to, of, blocking=blocking)

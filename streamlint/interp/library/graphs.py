@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import assert_never
 
 from streamlint.interp.library import capturing, escape, stream_values, tensors
-from streamlint.interp.state import arrangement, elements, names, symbols
+from streamlint.interp.state import arrangement, elements, names, results, symbols
 from streamlint.interp.state.values import (
     NONE,
     BufferV,
@@ -24,6 +24,7 @@ from streamlint.interp.state.values import (
     StreamV,
     TupleV,
     Value,
+    reading,
     symbol_of,
 )
 from streamlint.models import schema as fx
@@ -42,6 +43,7 @@ from streamlint.trace import (
     StreamKind,
     SyncDevice,
     Wait,
+    launches_graph,
 )
 
 if TYPE_CHECKING:
@@ -223,12 +225,12 @@ def call_graphed(m: Machine, graph: GraphV, values: Sequence[Value], span: Span)
     output = m.graphed.get(graph.id)
     if output is None:
         return m.fresh("call", span)
-    reads = [Access(view.id, Mode.READ, view.region) for view in tensors.buffers_in(m, values)]
+    reads = [reading(view) for view in tensors.buffers_in(m, values)]
     accesses = (*reads, Access(output.id, Mode.WRITE))
     stream = m.current_stream(Lib.TORCH)
     name = m.graphs[graph.id].name
-    m.emit(Launch(m.site(span), m.lane, stream=stream.id, accesses=accesses, name=name, graph=graph.id))
-    return output
+    _launched(m, Launch(m.site(span), m.lane, stream=stream.id, accesses=accesses, name=name, graph=graph.id))
+    return results.put_aside(m, output)
 
 
 def launch(m: Machine, graph: GraphV, stream: StreamId, span: Span, name: str) -> None:
@@ -238,9 +240,16 @@ def launch(m: Machine, graph: GraphV, stream: StreamId, span: Span, name: str) -
     for event in recording.waits if recording is not None else ():
         m.emit(Wait(at, lane, _ESCAPED, stream=stream, event=event, name=name))
     accesses = recording.accesses() if recording is not None else ()
-    m.emit(Launch(at, lane, stream=stream, accesses=accesses, name=name, graph=graph.id))
+    _launched(m, Launch(at, lane, stream=stream, accesses=accesses, name=name, graph=graph.id))
     for event in recording.records if recording is not None else ():
         m.emit(Record(at, lane, _ESCAPED, stream=stream, event=event))
+
+
+def _launched(m: Machine, op: Launch) -> None:
+    number = m.emit(op)
+    if launches_graph(m.ops[number]):
+        # In a capture it is a node, and runs nothing.
+        results.launched(m, number, op.accesses)
 
 
 def changed(m: Machine, graph: GraphV) -> None:

@@ -13,6 +13,7 @@ from streamlint.interp.state.values import (
     BufferV,
     Flavor,
     Value,
+    reading,
 )
 from streamlint.models import torch as model
 from streamlint.trace import (
@@ -36,7 +37,7 @@ def operator(m: Machine, target: BufferV, value: Value, op: str, span: Span) -> 
     views = tensors.buffers_in(m, [value], unknown=False)
     accesses = (
         Access(target.id, Mode.UPDATE, target.region),
-        *(Access(v.id, Mode.READ, v.region) for v in views),
+        *(reading(v) for v in views),
     )
     _at_its_place(m, target, accesses, f"{op}=", span)
     return True
@@ -81,7 +82,7 @@ def assign(m: Machine, target: BufferV, value: Value, span: Span) -> None:
         return
     if target.flavor is Flavor.ARRAY:
         # page[:] = rows - rows.mean(): NumPy takes nothing but memory of the host, whatever computes it.
-        reads = [Access(v.id, Mode.READ, v.region) for v in sources if m.space(v).on_host]
+        reads = [reading(v) for v in sources if m.space(v).on_host]
         written = Access(target.id, Mode.WRITE, target.region)
         m.emit(HostAccess(m.site(span), m.lane, accesses=(written, *reads), name="element assignment"))
         return
@@ -90,7 +91,7 @@ def assign(m: Machine, target: BufferV, value: Value, span: Span) -> None:
         return
     accesses = (
         Access(target.id, Mode.WRITE, target.region),
-        *(Access(v.id, Mode.READ, v.region) for v in sources),
+        *(reading(v) for v in sources),
     )
     if m.space(target).on_host:
         m.emit(HostAccess(m.site(span), m.lane, accesses=accesses, name="element assignment"))
@@ -108,7 +109,7 @@ def method(
             Mode.WRITE if name in model.OVERWRITES else Mode.UPDATE,
             view.region,
         ),
-        *(Access(s.id, Mode.READ, s.region) for s in sources),
+        *(reading(s) for s in sources),
     )
     _at_its_place(m, view, accesses, name, span)
     return view

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.library import stream_values, tensors
 from streamlint.interp.state import flavors, names
-from streamlint.interp.state.values import NONE, BufferV, ConstV, StreamV, Value
+from streamlint.interp.state.values import NONE, BufferV, ConstV, StreamV, Value, reading
 from streamlint.trace import Access, Mode, Origin, Purpose, Space, SyncDevice
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def work(
     on = _stream(m, names.settle(m, stream), by, span)
     flavor = flavors.FLAVORS.get(lib, kind[0].flavor if kind else flavors.flavor_of(by, Space.DEVICE))
     made = m.new_buffer("", Space.DEVICE, Origin.RESULT, flavor, span, on.id)
-    reads = [Access(view.id, Mode.READ, view.region) for view in operands]
+    reads = [reading(view) for view in operands]
     choice = stream_values.stream_choice(m, stream, operands)
     accesses = (*reads, Access(made.id, Mode.WRITE))
     tensors.work(m, span, on.id, accesses, name, library=lib.product, choice=choice)

@@ -36,6 +36,7 @@ from streamlint.interp.state.values import (
     TupleV,
     Value,
     given_by,
+    reading,
     symbol_of,
 )
 from streamlint.models import operands
@@ -157,7 +158,7 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
             span,
             [
                 *(Access(v.id, Mode.UPDATE, v.region) for v in first),
-                *(Access(v.id, Mode.READ, v.region) for v in rest),
+                *(reading(v) for v in rest),
             ],
             last,
         )
@@ -166,7 +167,7 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
         _as_tensor(m, out)
         targets = [storage.for_result(m, view, span) for view in tensors.buffers_in(m, [out])]
         accesses = [
-            *(Access(v.id, Mode.READ, v.region) for v in sources),
+            *(reading(v) for v in sources),
             *(Access(v.id, Mode.WRITE, v.region) for v in targets),
         ]
         # torch.index_select(table, 0, nodes, out=staged): `out` lies where all operands do.

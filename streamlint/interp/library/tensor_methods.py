@@ -168,7 +168,7 @@ def several(m: Machine, one: Value) -> HeapV:
 
 def _part(view: BufferV, name: str) -> BufferV:
     """``out.logits``: a part of an unresolved result."""
-    return BufferV(view.id, (*view.region, Symbol(f".{name}")), view.flavor)
+    return replace(view, region=(*view.region, Symbol(f".{name}")))
 
 
 def method(

@@ -24,6 +24,7 @@ from streamlint.interp.state.values import (
     SymV,
     TupleV,
     Value,
+    reading,
 )
 from streamlint.models import members, operands
 from streamlint.models import torch as model
@@ -182,7 +183,8 @@ def buffers_in(
                 found.append(as_buffer(m, value, Flavor.OPAQUE))
             case _:
                 pass
-    return list(dict.fromkeys(found))
+    # Results of two launches are two things, though they are one memory.
+    return list({(view, view.result_of): view for view in found}.values())
 
 
 def on_host(m: Machine, views: Sequence[BufferV]) -> bool:
@@ -262,7 +264,7 @@ def read_on_host(m: Machine, value: Value, span: Span, name: str, *, opaque: boo
             continue
         space = m.space(view)
         doubts = _GUESSED if opaque else frozenset()
-        access = Access(view.id, Mode.READ, view.region, doubts)
+        access = reading(view, doubts)
         if space.on_host or space is Space.MANAGED or view.flavor is Flavor.ARRAY:
             m.emit(HostAccess(m.site(span), m.lane, doubts, accesses=(access,), name=name))
         elif view.flavor is not Flavor.OPAQUE:
@@ -308,7 +310,7 @@ def operate(
     ``by``: the library whose function it is, where the operands do not tell.
     """
     views = _company(m, buffers_in(m, [*values, *extra]))
-    reads = [Access(view.id, Mode.READ, view.region) for view in views]
+    reads = [reading(view) for view in views]
     arrays_only = bool(views) and all(view.flavor is Flavor.ARRAY for view in views)
     if on_host(m, views) or arrays_only:
         # NumPy computes on the host, also where its array is a view of managed memory.
@@ -403,7 +405,7 @@ def opaque_work(
     reads = [
         Access(view.id, Mode.WRITE, view.region, _OPAQUE)
         if view.id in fills
-        else Access(view.id, Mode.READ, view.region, _GUESSED if m.space(view).on_host else opaque)
+        else reading(view, _GUESSED if m.space(view).on_host else opaque)
         for view in views
     ]
     space = Space.DEVICE if any(m.space(view) is Space.DEVICE for view in views) else Space.UNKNOWN

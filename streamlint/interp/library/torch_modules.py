@@ -21,6 +21,7 @@ from streamlint.interp.state.values import (
     SymV,
     TupleV,
     Value,
+    reading,
     symbol_of,
 )
 from streamlint.models import torch as model
@@ -169,7 +170,7 @@ def reads_own(m: Machine, owner: Symbol, span: Span, *, layer: bool = False) -> 
     """Calling a module reads what it owns by then, on the current stream: ``net.bias.data = b; net(x)``."""
     # A module of which nothing is known may leave out some of it; it keeps none of it anew.
     doubts = frozenset() if layer else frozenset({Doubt.OPAQUE})
-    accesses = [Access(v.id, Mode.READ, v.region, doubts) for v in _own(m, owner, layer=layer)]
+    accesses = [reading(v, doubts) for v in _own(m, owner, layer=layer)]
     if accesses:
         tensors.launch(m, span, accesses, "call of the module")
 

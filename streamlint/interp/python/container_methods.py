@@ -18,7 +18,7 @@ from streamlint.interp.python.containers import (
     put,
     where,
 )
-from streamlint.interp.state import symbols
+from streamlint.interp.state import results, symbols
 from streamlint.interp.state.elements import listed, parts
 from streamlint.interp.state.values import (
     FALSE,
@@ -98,6 +98,7 @@ def method(
         case "add", [item, *_] if held.shape is Shape.SET and item in held.items:
             return NONE
         case (("append" | "appendleft" | "add" | "put" | "put_nowait"), [item, *_]):
+            item = results.put_aside(m, item)
             if name == "appendleft":
                 held.items.insert(0, item)
             else:

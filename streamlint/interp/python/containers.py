@@ -79,7 +79,7 @@ def element(m: Machine, value: Value, at: Symbol, span: Span) -> Value:
             if value.flavor is Flavor.ARRAY:
                 tensors.read_on_host(m, value, span, "iteration")
                 return SymV(symbols.Item(symbol_of(value), at))
-            return BufferV(value.id, (*value.region, elements.selector_of(at)), value.flavor)
+            return replace(value, region=(*value.region, elements.selector_of(at)))
         case SymV(base, holds):
             return SymV(symbols.Item(base, at), elements.taken_from(m, holds))
         case _:
@@ -239,8 +239,8 @@ def _note_choice(m: Machine, held: HeapObject, owner: HeapV, at: Symbol) -> None
 def _picked(value: Value, by: str) -> Value:
     """One of several elements, which of them is not known: ``self.slots[self.slot_of[name]]``."""
     match value:
-        case BufferV(number, region, flavor) if by:
-            return BufferV(number, (Picked(by), *region), flavor)
+        case BufferV(region=region) if by:
+            return replace(value, region=(Picked(by), *region))
         case TupleV(items):
             return TupleV(tuple(_picked(item, by) for item in items))
         case _:
@@ -403,10 +403,10 @@ def _view(m: Machine, value: BufferV, at: Value, span: Span) -> Value:
             sizes.waits(m, [value, at], span, "indexing with a mask")
         return made
     if value.flavor is Flavor.ARRAY and value.id in m.flat and not isinstance(at, (SliceV, TupleV)):
-        picked = BufferV(value.id, elements.selected(value, at), value.flavor)
+        picked = replace(value, region=elements.selected(value, at))
         tensors.read_on_host(m, picked, span, "read")
         return SymV(symbols.Attr(symbol_of(picked), "value"))
-    return BufferV(value.id, elements.selected(value, at), value.flavor)
+    return replace(value, region=elements.selected(value, at))
 
 
 def put(m: Machine, held: HeapObject, at: Value, value: Value) -> None:

@@ -31,6 +31,7 @@ from streamlint.interp.state import (
     lifetime,
     loop_steps,
     names,
+    results,
     rings,
     spelling,
     symbols,
@@ -357,7 +358,7 @@ def _clause(
     if depth == len(e.generators):
         made_before = len(m.buffers)
         key = evaluate(m, e.key) if e.key is not None else None
-        out.append((key, evaluate(m, e.element)))
+        out.append((key, results.put_aside(m, evaluate(m, e.element))))
         lifetime.after_turn(
             m, made_before, (part for pair in out for part in pair if part is not None), e.span
         )
@@ -454,7 +455,7 @@ def _clause_over_generator(
 
 
 def yielded(m: Machine, e: ir.Yield) -> Value:
-    value = evaluate(m, e.value) if e.value is not None else NONE
+    value = results.put_aside(m, evaluate(m, e.value)) if e.value is not None else NONE
     frame = m.frame
     if frame.on_yield is None:
         return m.fresh("sent", e.span)

@@ -9,7 +9,7 @@ from streamlint import ir
 from streamlint.interp.facts import classes, kinds, known, modules, patches, touching
 from streamlint.interp.library import annotated, arrays, escape, kernels, named_host, tensors, unresolved
 from streamlint.interp.python import caching, calls, containers, pipelines, stmt
-from streamlint.interp.state import arguments, callers, names, symbols
+from streamlint.interp.state import arguments, callers, names, results, symbols
 from streamlint.interp.state.budgets import LIMITS
 from streamlint.interp.state.ends import Returned
 from streamlint.interp.state.frames import Driven, Frame
@@ -246,11 +246,12 @@ def run_function(
     m.calls.append(span)
     m.covered.add(f"{function.module}:{function.qualname}")
     _note_driven(m, func)
+    begin, objects = len(m.ops), len(m.heap)
     try:
         stmt.run_block(m, function.body)
     except Returned as result:
         annotated.says(m, function.module, function.returns, result.value)
-        return result.value
+        return results.returned(m, result.value, begin, objects)
     finally:
         m.calls.pop()
         m.frames.pop()

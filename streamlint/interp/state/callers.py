@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import models
 from streamlint.interp.state import giving_up, lifetime, names, symbols
-from streamlint.interp.state.values import BufferV, EventV, FuncV, HeapV, TupleV, Value
+from streamlint.interp.state.values import BufferV, EventV, FuncV, HeapV, TupleV, Value, reading
 from streamlint.models.schema import Lib
 from streamlint.trace import (
     Access,
@@ -98,10 +98,10 @@ def end_call(m: Machine, results: Iterable[BufferV], span: Span, *, uses_argumen
             if m.buffers[a.buffer].passed is not None
         ]
     used: dict[StreamId, list[Access]] = {stream: []}
-    for view in dict.fromkeys(views):
+    for view in {(view, view.result_of): view for view in views}.values():
         if not m.space(view).on_host:
             of = _consumer(m, view, stream)
-            used.setdefault(of, []).append(Access(view.id, Mode.READ, view.region, _RESULT))
+            used.setdefault(of, []).append(reading(view, _RESULT))
     for of, accesses in used.items():
         site = m.site(span)
         m.emit(Launch(site, role=Role.AFTER_CALL, stream=of, accesses=tuple(accesses), name="after the call"))
@@ -189,7 +189,7 @@ def consume(m: Machine, views: Iterable[BufferV], span: Span) -> None:
     given = list(views)
     filled = _filled_aside(m)
     aside = dict.fromkeys((*_made_aside(m, given), *(view for view in given if view.id in filled)))
-    used = tuple(Access(view.id, Mode.READ, view.region, _RESULT) for view in aside)
+    used = tuple(reading(view, _RESULT) for view in aside)
     if used:
         m.emit(
             Launch(

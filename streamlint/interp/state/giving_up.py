@@ -6,9 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.interp.state import arguments, lifetime, naming, symbols
-from streamlint.interp.state.values import BufferV, Flavor, Value
+from streamlint.interp.state.values import BufferV, Flavor, Value, reading
 from streamlint.trace import (
-    Access,
     BufferId,
     Copy,
     Doubt,
@@ -16,7 +15,6 @@ from streamlint.trace import (
     Free,
     FreeKind,
     Launch,
-    Mode,
     Origin,
     Record,
     Role,
@@ -94,7 +92,7 @@ def used_by_owners(m: Machine, current: StreamId) -> None:
         waited = waited_for(m, view.id, current)
         if waited is not None:
             del m.life.put_into[tensor]
-            used = Access(view.id, Mode.READ, view.region, _RESULT)
+            used = reading(view, _RESULT)
             m.emit(
                 Launch(
                     m.site(waited),

@@ -202,6 +202,8 @@ class Path:
     """What was captured into each graph; none for one that nothing was captured into, as far as was seen."""
     graphed: dict[GraphId, BufferV] = field(default_factory=dict)
     """The static output of graphs that are called like the function that was captured."""
+    left_by: dict[BufferId, int] = field(default_factory=dict)
+    """The last launch of a graph that has written memory anew: see ``interp/state/results.py``."""
     asleep: dict[int, list[Sleeper]] = field(default_factory=dict)
     """Threads that wait for what is put into a queue, by its number on the heap."""
     open_groups: int = 0

@@ -10,10 +10,12 @@ from streamlint.frozen import frozen
 from streamlint.interp.state import symbols
 from streamlint.trace import (
     WHOLE,
+    Access,
     BufferId,
     EventId,
     Evidence,
     GraphId,
+    Mode,
     Region,
     StreamId,
 )
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from streamlint import ir
     from streamlint.interp.state.symbols import Plain, Symbol
     from streamlint.models.schema import Lib
-    from streamlint.trace import LaneId
+    from streamlint.trace import Doubt, LaneId
 
 
 class Flavor(Enum):
@@ -89,6 +91,13 @@ class BufferV:
     flavor: Flavor = Flavor.TORCH
     bare: bool = False
     """Whether it is an address as a number, which holds nothing: ``x.data_ptr()``."""
+    result_of: int | None = field(default=None, compare=False)
+    """As in ``Access``: see ``interp/state/results.py``."""
+
+
+def reading(view: BufferV, doubts: frozenset[Doubt] = frozenset()) -> Access:
+    """Who uses the memory reads it."""
+    return Access(view.id, Mode.READ, view.region, doubts, view.result_of)
 
 
 @frozen()
