@@ -315,7 +315,9 @@ def _note_captured(m: Machine, recording: Recording) -> None:
     """Finds the memory that a graph uses and does not own: it is used again at each launch."""
     for buffer, _, _ in recording.modes:
         known = m.buffers[buffer]
-        if known.alloc_stream is not None and not known.space.on_host and _recycled(m, buffer):
+        # What a captured copy reads on the host it reads at each launch: no pool waits for those.
+        is_of_host = known.space.on_host and known.pool is not None and buffer not in m.life.captured
+        if is_of_host or (known.alloc_stream is not None and not known.space.on_host and _recycled(m, buffer)):
             m.life.candidates.add(buffer)
 
 
