@@ -32,7 +32,11 @@ def doubts_of(judged: Judged, problem: Problem) -> set[Doubt]:
     assert problem.earlier is not None
     pair = problem.earlier, problem.later
     apart = _in_unrelated_threads(judged, *pair)
-    known = apart and (_is_handed_over(judged, problem) or _is_left_by_lock(judged, *pair))
+    known = apart and (
+        _is_handed_over(judged, problem)
+        or _is_left_by_lock(judged, *pair)
+        or _is_beside_own_thread(judged, *pair)
+    )
     return {Doubt.THREADS} if _told_by_callback(judged, *pair) or (apart and not known) else set()
 
 
@@ -120,6 +124,24 @@ def _is_left_by_lock(judged: Judged, earlier: OpId, later: OpId) -> bool:
         if not held:
             return True
     return False
+
+
+def _is_beside_own_thread(judged: Judged, earlier: OpId, later: OpId) -> bool:
+    """Whether a thread goes on beside one that it has started itself, and neither waits for the other.
+
+    ``pool.submit(upload, page)``, then ``page[:] = rows``: the upload comes too late, or is still under way.
+    Not where a caller may have waited in between, or the new thread for what it was to work on (``queue.get()``).
+    """
+    child, parent = judged.op(earlier), judged.op(later)
+    start = judged.index.starts.get(child.lane)
+    spawn = judged.op(start) if start is not None else None
+    if start is None or spawn is None or start > earlier or spawn.lane != parent.lane:
+        return False
+    if not spawn.at.call == child.at.call == parent.at.call:
+        return False
+    waits = map(judged.op, judged.numbers(HostWait, Join, first=start, before=later))
+    unseen = any(start < number <= later for number in judged.trace.unseen)
+    return not unseen and not any(op.lane in (child.lane, parent.lane) for op in waits)
 
 
 def _told_by_callback(judged: Judged, earlier: OpId, later: OpId) -> bool:
