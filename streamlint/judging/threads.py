@@ -130,7 +130,7 @@ def _is_beside_own_thread(judged: Judged, earlier: OpId, later: OpId) -> bool:
     """Whether a thread goes on beside one that it has started itself, and neither waits for the other.
 
     ``pool.submit(upload, page)``, then ``page[:] = rows``: the upload comes too late, or is still under way.
-    Not where a caller may have waited in between, or the new thread for what it was to work on (``queue.get()``).
+    Not where a caller may have waited in between, or the new thread for what to work on (``queue.get()``).
     """
     child, parent = judged.op(earlier), judged.op(later)
     start = judged.index.starts.get(child.lane)

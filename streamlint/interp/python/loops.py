@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp.library import escape, feeding, tensors
-from streamlint.interp.python import alike, binding, conditions, containers, expr, objects, stmt, walks
+from streamlint.interp.python import (
+    alike,
+    binding,
+    conditions,
+    containers,
+    expr,
+    objects,
+    stmt,
+    walks,
+    wrapped,
+)
 from streamlint.interp.state import arrangement, counted, elements, lifetime, loop_steps, symbols
 from streamlint.interp.state.ends import Blocked, Jumped, PathEnds, Returned
 from streamlint.interp.state.frames import Consumer
@@ -20,6 +31,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from streamlint.interp.python.wrapped import Walked
     from streamlint.interp.state.arrangement import Arrangement
     from streamlint.interp.state.frames import Frame
     from streamlint.interp.state.machine import Machine
@@ -37,8 +49,9 @@ _OF_BUDGET = frozenset({Doubt.BUDGET})
 
 def run_for(m: Machine, s: ir.For) -> None:
     source = objects.iterated(m, expr.evaluate(m, s.iter), s.iter.span)
-    if isinstance(source, GeneratorV):
-        _for_generator(m, s, source)
+    walked = wrapped.walked(m, source, s.iter.span)
+    if isinstance(walked.inner, GeneratorV):
+        _for_generator(m, s, walked.inner, walked)
         return
     loop_steps.enter(m)
     m.stores.walking.append(m.steps)
@@ -46,13 +59,13 @@ def run_for(m: Machine, s: ir.For) -> None:
     try:
         with lifetime.holding(m, source):
             if elements.listed(m, source) is not None:
-                if not _walk(m, s, source):
+                if not _walk(m, s, walked, source):
                     return
             else:
                 m.walked.append(NONE)
                 m.filling = alike.now(m) if filling is None else filling
                 with _Fed(m, s, source) as fed:
-                    fed.goes_on = _walk(m, s, source, fed)
+                    fed.goes_on = _walk(m, s, walked, source, fed)
                 if not fed.goes_on:
                     return
     finally:
@@ -65,9 +78,9 @@ def run_for(m: Machine, s: ir.For) -> None:
     stmt.run_block(m, s.orelse)
 
 
-def _walk(m: Machine, s: ir.For, source: Value, fed: _Fed | None = None) -> bool:
+def _walk(m: Machine, s: ir.For, walked: Walked, source: Value, fed: _Fed | None = None) -> bool:
     """Makes the passes; false if the loop was left by ``break``."""
-    for item in _turns(m, s, source):
+    for item in _turns(m, s, walked, source):
         if fed is not None:
             m.walked[-1] = item
         binding.walk(m, s.target, item)
@@ -103,10 +116,10 @@ def make_pass(m: Machine, s: ir.For | ir.While, source: Value, turn: int) -> boo
         del m.walked[depth:]
 
 
-def _turns(m: Machine, s: ir.For, source: Value) -> Iterator[Value]:
+def _turns(m: Machine, s: ir.For, walked: Walked, source: Value) -> Iterator[Value]:
     """What the loop variable is bound to, pass by pass."""
     items = elements.listed(m, source)
-    step = objects.following(m, source)
+    step = objects.following(m, walked.inner)
     if items is not None:
         sure = SURE_TURNS if m.loops == 1 or _computes_slots(m, s) else SURE_INNER_TURNS
         passes = _Passes(m)
@@ -143,9 +156,9 @@ def _turns(m: Machine, s: ir.For, source: Value) -> Iterator[Value]:
         except PathEnds:
             # StopIteration
             return
-        if objects.is_end(m, source, item):
+        if objects.is_end(m, walked.inner, item):
             return
-        yield item
+        yield walked.around(item, turn)
     counted.note(m, source, done)
     _others_may_be_waited_for(m, begin, s.span)
 
@@ -204,15 +217,16 @@ def _pass(m: Machine, body: Sequence[ir.Stmt]) -> bool:
     return True
 
 
-def _for_generator(m: Machine, s: ir.For, source: GeneratorV) -> None:
+def _for_generator(m: Machine, s: ir.For, source: GeneratorV, walked: Walked) -> None:
     """The generator's body runs, and the loop body runs at each of its yields."""
     depth = len(m.calls)
     returned: list[Returned] = []
+    turns = count()
 
     def at_yield(frame: Frame, value: Value) -> Value:
         with m.back_in(frame, depth):
             try:
-                binding.walk(m, s.target, value)
+                binding.walk(m, s.target, walked.around(value, next(turns)))
                 if not _pass(m, s.body):
                     raise _LoopLeft
             except Returned as leaving:

@@ -316,8 +316,11 @@ def _note_captured(m: Machine, recording: Recording) -> None:
     for buffer, _, _ in recording.modes:
         known = m.buffers[buffer]
         # What a captured copy reads on the host it reads at each launch: no pool waits for those.
-        is_of_host = known.space.on_host and known.pool is not None and buffer not in m.life.captured
-        if is_of_host or (known.alloc_stream is not None and not known.space.on_host and _recycled(m, buffer)):
+        if known.space.on_host:
+            goes_back = known.pool is not None and buffer not in m.life.captured
+        else:
+            goes_back = known.alloc_stream is not None and _recycled(m, buffer)
+        if goes_back:
             m.life.candidates.add(buffer)
 
 
