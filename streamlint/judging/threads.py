@@ -12,8 +12,10 @@ from streamlint.trace import (
     HostSignal,
     HostWait,
     Join,
+    LaneId,
     MonitorKind,
     OpId,
+    Spawn,
     SyncDevice,
     SyncEvent,
     SyncStream,
@@ -50,11 +52,24 @@ def _in_unrelated_threads(judged: Judged, earlier: OpId, later: OpId) -> bool:
     if len(lanes) == 1 or lanes.isdisjoint(starts):
         return False
     first, second = judged.op(earlier).lane, judged.op(later).lane
-    joins = (judged.op(number) for number in judged.numbers(Join, first=earlier, before=later))
-    joined = any(isinstance(op, Join) and op.child == first and Doubt.PATH not in op.doubts for op in joins)
+    joined = first in _waited_for(judged, second, earlier, later)
     # What a thread does is issued at its start in the trace, and may be issued while the next one runs.
     apart = not joined and (first in starts or earlier > starts.get(second, -1))
     return apart and not _was_told(judged, earlier, later)
+
+
+def _waited_for(judged: Judged, lane: LaneId, since: OpId, before: OpId) -> set[LaneId]:
+    """Threads that a thread has joined, or that were joined by one that it has joined, or that started it."""
+    known: set[LaneId] = set()
+    speakers = {lane}
+    for number in reversed(judged.numbers(Join, Spawn, first=since, before=before)):
+        op = judged.op(number)
+        if isinstance(op, Join) and op.lane in speakers and Doubt.PATH not in op.doubts:
+            known.add(op.child)
+            speakers.add(op.child)
+        elif isinstance(op, Spawn) and op.child in speakers:
+            speakers.add(op.lane)
+    return known
 
 
 def _was_told(judged: Judged, earlier: OpId, later: OpId) -> bool:

@@ -103,6 +103,9 @@ MONITORS = {
 }
 """Objects at which host threads wait for each other."""
 
+WAIT_FOR_OTHERS = ("threading.", "multiprocessing.", "concurrent.futures.", "asyncio.", "time.sleep")
+"""What of Python's own library makes a thread wait for what others do: semaphores, barriers, polling."""
+
 IMPORTS = frozenset({"importlib.import_module", "__import__"})
 """``np = importlib.import_module("numpy")`` is ``import numpy as np``."""
 

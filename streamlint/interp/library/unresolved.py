@@ -111,7 +111,7 @@ def opaque(
     keeps = last in host.HANDOFF_METHODS or _is_class(last) or _is_getter(m, last, values)
     # comm.send(x.data.ptr, n, dtype, peer, stream.ptr): who gets an address and a handle launches work.
     keeps = keeps and not (launched and any(isinstance(value, StreamV) and value.raw for value in values))
-    if not tensors_given and _is_made_for_effect(m, function, of_python=of_python):
+    if not tensors_given and (_is_made_for_effect(m, function, of_python=of_python) or _may_wait(function)):
         m.unseen.append(len(m.ops))
     if not tensors_given or (keeps and not registered):
         return m.result(
@@ -200,6 +200,14 @@ def _is_made_for_effect(m: Machine, function: str | Symbol, *, of_python: bool) 
     if of_python or any(path.partition(".")[0] in sys.stdlib_module_names for path in came_from):
         return False
     return m.frame.calling is not None and m.frame.calling is m.frame.unused
+
+
+def _may_wait(function: str | Symbol) -> bool:
+    """``self.room.acquire()`` of a semaphore, whose answer may be used."""
+    if isinstance(function, str):
+        return function.startswith(host.WAIT_FOR_OTHERS)
+    came_from = map(symbols.function_called, symbols.owners(function))
+    return any(path.startswith(host.WAIT_FOR_OTHERS) for path in came_from if path)
 
 
 def _is_registered(m: Machine, function: str | Symbol) -> bool:

@@ -23,7 +23,6 @@ from streamlint.interp.python import fields, given_objects, variables
 from streamlint.interp.state import arguments, elements, giving_up, lifetime, names, naming, symbols
 from streamlint.interp.state.values import (
     NONE,
-    TRUE,
     ApiV,
     BufferV,
     CallbackV,
@@ -47,7 +46,7 @@ from streamlint.interp.state.values import (
     Value,
     symbol_of,
 )
-from streamlint.models import python
+from streamlint.models import members, python
 from streamlint.models.cuda_runtime import SUCCESS_NAMES
 from streamlint.models.schema import Role
 from streamlint.models.torch import FORWARD_HOOKS, GIVES_OF_MODULE, MODULE_RETURNS_SELF, MODULE_STATE
@@ -118,11 +117,28 @@ def attribute(m: Machine, value: Value, name: str, span: Span) -> Value:
 
 
 def attribute_by_name(m: Machine, value: Value, name: str, default: list[Value], span: Span) -> Value:
-    """``getattr(options, "non_blocking", True)``: a flag that is set unless somebody says otherwise."""
+    """``getattr(options, "non_blocking", True)``: a flag that is set unless somebody says otherwise.
+
+    ``getattr(param, "weight_loader", load_whole)``: what others have put there is not known, the usual
+    function is.
+    """
     found = attribute(m, value, name, span)
-    if isinstance(found, SymV) and default == [TRUE]:
-        m.usual.add(found.symbol)
+    match found, default:
+        case SymV(symbol), [ConstV(True)]:
+            m.usual.add(symbol)
+        case SymV(symbol), [FuncV() as usual] if symbol not in m.roles:
+            return _usual(m, symbol, name, usual)
+        case MethodV(BufferV() as view), [FuncV() as usual] if not members.is_tensor_method(name):
+            return _usual(m, symbols.Attr(symbol_of(view), name), name, usual)
+        case _:
+            pass
     return found
+
+
+def _usual(m: Machine, symbol: symbols.Symbol, name: str, usual: FuncV) -> FuncV:
+    key = symbols.call("getattr", symbol)
+    m.oracle.choose(key, f"nobody has set {name}", options=1, relevant=False)
+    return usual
 
 
 def _read_row(m: Machine, role: Role, lib: Lib | None, value: Value, name: str, span: Span) -> Value:
