@@ -116,6 +116,7 @@ def _problem(judged: Judged, read: _Read) -> Problem:
     assert isinstance(again, Launch)
     judged = judged.seen_from(read.by)
     name = quoted(judged.buffer_name(read.access.buffer, read.access.region))
+    graph = judged.graph_name(again.graph)
     verb = "handed out" if is_return(op) else "read"
     accesses = [one for one in (*again.accesses, read.access) if one.buffer == read.access.buffer]
     doubts = {doubt for one in accesses for doubt in one.doubts}
@@ -126,7 +127,7 @@ def _problem(judged: Judged, read: _Read) -> Problem:
         earlier=read.last,
         buffer=read.access.buffer,
         message=(
-            f"{name} is {verb} as the result of an earlier launch of {judged.graph_name(again.graph)}, "
+            f"the memory of {name} is {verb} as the result of an earlier launch of {graph}, "
             "which was launched again since and has overwritten it"
         ),
         label="all of them are the last result",

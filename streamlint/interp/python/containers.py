@@ -25,7 +25,7 @@ from streamlint.interp.library import (
     used_as,
 )
 from streamlint.interp.python import alike, keys, stocks
-from streamlint.interp.state import counted, elements, names, rings, symbols
+from streamlint.interp.state import counted, elements, names, results, rings, symbols
 from streamlint.interp.state.numbers import behind, linear
 from streamlint.interp.state.values import (
     NONE,
@@ -456,7 +456,7 @@ def set_index(m: Machine, container: Value, at: Value, value: Value, span: Span)
         case HeapV():
             key = where(m, m.heap[container.id], names.settle(m, at))
             _has_more(m, container, key)
-            put(m, m.heap[container.id], key, value)
+            put(m, m.heap[container.id], key, results.stored(m, value))
         case BufferV():
             target = BufferV(
                 container.id, elements.selected(container, names.settle(m, at)), container.flavor

@@ -246,12 +246,12 @@ def run_function(
     m.calls.append(span)
     m.covered.add(f"{function.module}:{function.qualname}")
     _note_driven(m, func)
-    begin, objects = len(m.ops), len(m.heap)
+    frame.begun, objects = len(m.ops), len(m.heap)
     try:
         stmt.run_block(m, function.body)
     except Returned as result:
         annotated.says(m, function.module, function.returns, result.value)
-        return results.returned(m, result.value, begin, objects)
+        return results.returned(m, result.value, objects)
     finally:
         m.calls.pop()
         m.frames.pop()

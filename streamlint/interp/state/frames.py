@@ -52,6 +52,8 @@ class Frame:
     receiver: Value | None = None
     """The object whose method runs."""
     result: Value | None = None
+    begun: int = 0
+    """How many ops there were when it was called."""
     born: int = 0
     """Buffers there were when the running statement began ..."""
     entered: int = -1

@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from streamlint.interp.state.values import BufferV, HeapV, Shape, TupleV, Value
+from streamlint.frozen import frozen
+from streamlint.interp.state.values import BufferV, HeapObject, HeapV, Shape, TupleV, Value
 from streamlint.trace import Mode
 
 if TYPE_CHECKING:
@@ -30,33 +31,70 @@ def launched(m: Machine, number: int, accesses: Iterable[Access]) -> None:
 
 def put_aside(m: Machine, value: Value) -> Value:
     """A value as the code keeps it beside others: ``outs.append(y)``, ``yield y``, ``[y for _ in xs]``."""
-    return _of_launch(m, value, 0, len(m.heap), _DEPTH) if m.left_by else value
+    return _of_launch(m, value, _Since(0, len(m.heap))) if m.left_by else value
 
 
-def returned(m: Machine, value: Value, first: int, objects: int) -> Value:
-    """What a function gives that began before op ``first``: if it has launched the graph, the result of that.
+def stored(m: Machine, value: Value) -> Value:
+    """``outs[name] = y``, if the same call of the function has launched it: else it names the memory."""
+    return _of_launch(m, value, _Since(m.frame.begun, len(m.heap))) if m.left_by else value
 
-    ``objects``: how many there were before. What is older is not the result alone: ``return self.static``.
+
+def returned(m: Machine, value: Value, objects: int) -> Value:
+    """What the running function gives: if it has launched the graph, the result of that.
+
+    ``objects``: how many there were before. An older table is handed out again and again, and so are the
+    tensors in it (``return self.static``): who gets it has a table of results.
     """
-    return _of_launch(m, value, first, objects, _DEPTH) if m.left_by else value
+    return _of_launch(m, value, _Since(m.frame.begun, objects, tables=True)) if m.left_by else value
 
 
-def _of_launch(m: Machine, value: Value, first: int, objects: int, depth: int) -> Value:
+@frozen()
+class _Since:
+    """When a launch counts, which objects are new, and whether older tables are results as a whole."""
+
+    op: int
+    objects: int
+    tables: bool = False
+
+
+def _of_launch(m: Machine, value: Value, since: _Since, depth: int = _DEPTH) -> Value:
     match value:
         case BufferV(number, result_of=known):
             last = m.left_by.get(number, -1)
-            is_new = last >= first and (known is None or known < first)
+            is_new = last >= since.op and (known is None or known < since.op)
             return replace(value, result_of=last) if is_new else value
         case TupleV(items) if depth:
-            return TupleV(tuple(_of_launch(m, item, first, objects, depth - 1) for item in items))
-        case HeapV(number) if depth and number >= objects and m.heap[number].shape is not Shape.INSTANCE:
+            return TupleV(tuple(_of_launch(m, item, since, depth - 1) for item in items))
+        case HeapV(number) if depth:
             held = m.heap[number]
-            held.items = [_of_launch(m, item, first, objects, depth - 1) for item in held.items]
-            for table in (held.entries, held.extra):
-                for key, item in table.items():
-                    table[key] = _of_launch(m, item, first, objects, depth - 1)
-            if held.sample is not None:
-                held.sample = _of_launch(m, held.sample, first, objects, depth - 1)
+            if number >= since.objects:
+                _mark(m, held, since, depth - 1)
+            elif since.tables and held.shape is not Shape.INSTANCE and _is_written(m, held, since.op):
+                made = m.new_object(held.shape, cls=held.cls)
+                m.heap[made.id] = replace(
+                    held, items=list(held.items), entries=dict(held.entries), extra=dict(held.extra)
+                )
+                _mark(m, m.heap[made.id], since, depth - 1)
+                return made
             return value
         case _:
             return value
+
+
+def _mark(m: Machine, held: HeapObject, since: _Since, depth: int) -> None:
+    held.items = [_of_launch(m, item, since, depth) for item in held.items]
+    for name, part in held.attrs.items():
+        held.attrs[name] = _of_launch(m, part, since, depth)
+    for table in (held.entries, held.extra):
+        for key, item in table.items():
+            table[key] = _of_launch(m, item, since, depth)
+    if held.sample is not None:
+        held.sample = _of_launch(m, held.sample, since, depth)
+
+
+def _is_written(m: Machine, held: HeapObject, since: int) -> bool:
+    """Whether all that a table holds was written by launches since an op."""
+    inside = [*held.items, *held.entries.values(), *held.extra.values()]
+    return bool(inside) and all(
+        isinstance(item, BufferV) and m.left_by.get(item.id, -1) >= since for item in inside
+    )
