@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streamlint.judging.judge import judge
 from streamlint.rules import sl509_result_overwritten as sl509
-from streamlint.trace import Access, Mode, OpId
+from streamlint.trace import Access, LaneId, Mode, OpId
 from tests.test_graph_rules import Graphed
 
 
@@ -66,4 +66,27 @@ def test_what_a_launch_only_updates_may_keep_what_was_there() -> None:
     first = p.replay(graph, p.a, Access(p.y, Mode.UPDATE))
     second = p.replay(graph, p.a, Access(p.y, Mode.UPDATE))
     p.launch(p.a, _result(p, first), _result(p, second))
+    assert not _found(p)
+
+
+def _given_to_a_thread(p: Graphed, *, joined: bool) -> OpId:
+    """A launch, a thread that reads its result, and the next launch."""
+    graph, thread = p.graph(), LaneId(1)
+    first = p.replay(graph, p.a)
+    p.spawn(thread)
+    p.launch(p.b, _result(p, first), lane=thread)
+    if joined:
+        p.join(thread)
+    return p.replay(graph, p.a)
+
+
+def test_a_result_that_another_thread_may_still_have_to_read() -> None:
+    p = Graphed()
+    again = _given_to_a_thread(p, joined=False)
+    assert _found(p) == [again]
+
+
+def test_a_result_of_a_thread_that_was_joined() -> None:
+    p = Graphed()
+    _given_to_a_thread(p, joined=True)
     assert not _found(p)

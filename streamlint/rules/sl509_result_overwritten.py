@@ -13,6 +13,8 @@ from streamlint.trace import (
     Copy,
     Doubt,
     HostAccess,
+    HostWait,
+    Join,
     Launch,
     Mode,
     OpId,
@@ -44,6 +46,12 @@ def check(judged: Judged) -> Iterator[Problem]:
             if read.launch < read.last and read.last not in told and _is_one_of_several(judged, read, reads):
                 told.add(read.last)
                 yield _problem(judged, read)
+                break
+        for read in reads:
+            again = _launched_beside(judged, read)
+            if again is not None and again not in told:
+                told.add(again)
+                yield _beside_thread(judged, read, again)
                 break
 
 
@@ -111,6 +119,58 @@ def _are_held_together(read: _Read, other: _Read) -> bool:
     return other.last == read.last or (other.launch == read.last and other.launch < other.last)
 
 
+def _launched_beside(judged: Judged, read: _Read) -> OpId | None:
+    """The next launch by the thread that gave the result of one to another thread, and did not wait for that.
+
+    ``queue.put(runner(x))``, and the next ``runner(x)``: who takes the result may come to it later than that.
+    Not where the first thread has waited for anything since, and not in another call: its caller may wait.
+    """
+    first, reader = judged.op(read.launch), judged.op(read.by)
+    if reader.lane == first.lane or read.last != read.launch:
+        return None
+    later = (n for n in judged.touching(read.access.buffer, read.by + 1) if judged.op(n).lane == first.lane)
+    again = next(
+        (
+            number
+            for number in later
+            if launches_graph(op := judged.op(number)) and _same(first, op) and _writes(op, read.access)
+        ),
+        None,
+    )
+    if again is None or not first.at.call == reader.at.call == judged.op(again).at.call:
+        return None
+    waits = map(judged.op, judged.numbers(HostWait, Join, first=read.launch, before=again))
+    unseen = any(read.launch < number <= again for number in judged.trace.unseen)
+    return None if unseen or any(op.lane == first.lane for op in waits) else again
+
+
+def _beside_thread(judged: Judged, read: _Read, number: OpId) -> Problem:
+    again, first, op = judged.op(number), judged.op(read.launch), judged.op(read.by)
+    assert isinstance(again, Launch)
+    judged = judged.seen_from(read.by)
+    name = quoted(judged.buffer_name(read.access.buffer, read.access.region))
+    graph = judged.graph_name(again.graph)
+    accesses = [one for one in (*again.accesses, read.access) if one.buffer == read.access.buffer]
+    return Problem(
+        later=number,
+        buffer=read.access.buffer,
+        message=(
+            f"{graph} is launched again, and overwrites the memory of {name}, before "
+            "another thread is known to have read the last result"
+        ),
+        label="overwrites what was handed to another thread",
+        help=(
+            "hand over a copy (PyTorch: `out.clone()`), or wait for the other thread before the graph is "
+            "launched again"
+        ),
+        notes=(
+            Note(op.at.span, "another thread reads it here"),
+            Note(first.at.span, "this launch has written what it is to read"),
+        ),
+        doubts=op.doubts | again.doubts | first.doubts | {d for one in accesses for d in one.doubts},
+    )
+
+
 def _problem(judged: Judged, read: _Read) -> Problem:
     again, first, op = judged.op(read.last), judged.op(read.launch), judged.op(read.by)
     assert isinstance(again, Launch)
@@ -150,7 +210,8 @@ RULE = Rule(
     doc="""\
 ## What it does
 Reports results of several launches of one graph that are kept side by side, in a list, in two variables or in
-what a function hands out, and read after the last of these launches.
+what a function hands out, and read after the last of these launches. So with a result that another thread was
+given, where the graph is launched again without a wait for that thread.
 
 ## Why is this bad?
 Each launch of a graph writes the same memory. What looks like several results is one tensor, and all that was
