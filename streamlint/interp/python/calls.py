@@ -40,6 +40,7 @@ from streamlint.interp.python import (
     instances,
     kinds,
     library_calls,
+    keywords,
     mappings,
     module_containers,
     text,
@@ -97,6 +98,7 @@ def evaluate_call(m: Machine, e: ir.Call) -> Value:
 def arguments(m: Machine, e: ir.Call) -> tuple[list[Value], dict[str, Value]]:
     args: list[Value] = []
     kwargs: dict[str, Value] = {}
+    m.spread.pop(e.span, None)
     for argument in e.args:
         value = expr.evaluate(m, argument.value)
         if argument.star == "*":
@@ -104,13 +106,7 @@ def arguments(m: Machine, e: ir.Call) -> tuple[list[Value], dict[str, Value]]:
             rest = SymV(symbols.Spread(symbol_of(value)), (value,) if isinstance(value, HeapV) else ())
             args.extend(listed if listed is not None else [rest])  # Batch(*parts) holds the parts.
         elif argument.star == "**":
-            if isinstance(value, HeapV):
-                held = m.heap[value.id]
-                kwargs.update(
-                    {str(k.value): held.entries[at] for at, k in held.keys.items() if isinstance(k, ConstV)}
-                )
-            if not isinstance(value, HeapV) or m.heap[value.id].open:
-                m.spread.add(e.span)
+            kwargs.update(keywords.spread(m, value, e.span))
         elif argument.keyword is not None:
             kwargs[argument.keyword] = value
         else:

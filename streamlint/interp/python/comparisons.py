@@ -98,7 +98,7 @@ def _contents(m: Machine, value: Value) -> Value:
     if held is not None and held.shape is Shape.DICT:
         known = None if held.open or not held.keys else list(held.keys.values())
         return (
-            value
+            SymV(m.symbol_of_object(value))
             if known is None
             else TupleV(tuple(sorted(known, key=lambda one: symbols.text_of(symbol_of(one)))))
         )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from streamlint import ir
 from streamlint.interp.facts import classes, kinds, known, modules, patches, touching
 from streamlint.interp.library import annotated, arrays, escape, kernels, named_host, tensors, unresolved
-from streamlint.interp.python import caching, calls, containers, pipelines, stmt
+from streamlint.interp.python import caching, calls, containers, keywords, pipelines, stmt
 from streamlint.interp.state import arguments, callers, names, results, symbols
 from streamlint.interp.state.budgets import LIMITS
 from streamlint.interp.state.ends import Returned
@@ -55,6 +55,8 @@ LONG = 80
 
 
 def call_function(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
+    if span in m.spread:
+        kwargs = {**kwargs, callers.REST: m.spread[span]}
     kernel_of = kernels.library(m, func)
     if kernel_of is Lib.CUPY:
         return arrays.rawkernel_call(m, func, args, kwargs, span)
@@ -296,11 +298,7 @@ def bind(
                 env.names[param.name] = m.new_tuple(rest)
                 rest = []
             case "**":
-                made = m.new_object(Shape.DICT)
-                m.heap[made.id].open = named.pop(callers.REST, None) is not None
-                for key, value in named.items():
-                    containers.put(m, m.heap[made.id], ConstV(key), value)
-                env.names[param.name] = made
+                env.names[param.name] = keywords.collected(m, named.pop(callers.REST, None), named)
             case _ if rest and param.kind == "positional" and not arguments.is_rest(rest[0]):
                 env.names[param.name] = rest.pop(0)
             case _ if param.name in named:

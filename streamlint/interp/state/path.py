@@ -121,8 +121,8 @@ class Path:
     """Unknown values that were passed where an annotation wants a number or the like."""
     objects: set[BufferId] = field(default_factory=set)
     """What was taken for a tensor and turned out to be a module: ``build().cuda().eval()``."""
-    spread: set[Span] = field(default_factory=set)
-    """Calls with keywords that are not all known: ``DataLoader(dataset, **options)``."""
+    spread: dict[Span, Value] = field(default_factory=dict)
+    """Calls with keywords that are not all known, and what holds them: ``DataLoader(dataset, **options)``."""
     device_modules: set[Symbol] = field(default_factory=set)
     """Unknown values whose methods have shown that they are device modules, like ``torch.cuda``."""
     bound: dict[Symbol, dict[Symbol, tuple[Value, Mode | None]]] = field(default_factory=dict)
