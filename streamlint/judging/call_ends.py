@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from streamlint.frozen import frozen
-from streamlint.rules.base import is_named
+from streamlint.rules.base import is_announcement
 from streamlint.trace import (
     Barrier,
     Copy,
@@ -133,7 +133,7 @@ class _Reader:
                 case Record():
                     self.records[op.event] = (op.stream, len(self._queue(op.stream).work))
                     self._ran(op.at.span, op.stream)
-                    if is_named(self.trace.events[op.event]):
+                    if is_announcement(self.trace.events[op.event]):
                         self._settle(op.stream)
                 case Wait():
                     self._ran(op.at.span, self._source(op.event))

@@ -14,6 +14,7 @@ from streamlint.order.hb import Verdict
 from streamlint.rules.base import (
     Judged,
     Problem,
+    is_announcement,
     is_entry,
     is_named,
     is_return,
@@ -350,7 +351,8 @@ def _forgot_the_end(judged: Judged, problem: Problem, entry: Entry) -> bool:
     )
     records = part(judged.index.records.get(side, []), first=problem.earlier, before=problem.later)
     announced = any(
-        isinstance(op, Record) and is_named(judged.trace.events[op.event]) for op in map(judged.op, records)
+        isinstance(op, Record) and is_announcement(judged.trace.events[op.event])
+        for op in map(judged.op, records)
     )
     name = _plain_name(judged.trace.streams[side])
     if not begun or announced or name in entry.joined_elsewhere:

@@ -457,6 +457,13 @@ def insufficient_record(judged: Judged, earlier: OpId, later: OpId) -> Note | No
     return Note(record.at.span, f"{verb} here, before the operation that it should cover")
 
 
+def is_announcement(event: Event) -> bool:
+    """Whether somebody may wait for it who has not been seen to: not ``done`` of ``done.record(side)``, where
+    the function returns and has told nobody.
+    """
+    return is_named(event) and not event.lost
+
+
 def is_named(event: Event) -> bool:
     """Whether the source has the event: ``wait_stream`` makes one of its own, and a collective its handle."""
     return not event.implied and not event.of_call

@@ -213,6 +213,8 @@ class Event:
     recorded itself, it holds what that one did first."""
     handed: bool = False
     """Whether a call from outside gave it back: its caller may wait for it."""
+    lost: bool = False
+    """Whether nothing held it any more when the call ended that recorded it: nobody can wait for it."""
     lane: LaneId = MAIN_LANE
     """The host thread that made it."""
 

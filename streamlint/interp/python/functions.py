@@ -25,7 +25,6 @@ from streamlint.interp.state.values import (
     GeneratorV,
     GraphV,
     HeapV,
-    Shape,
     StreamV,
     SymV,
     TupleV,

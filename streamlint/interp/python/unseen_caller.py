@@ -53,6 +53,7 @@ def call_outside(m: Machine, func: FuncV, number: int) -> None:
         if isinstance(result, GeneratorV):
             m.python.run_generator(m, result, lambda v: _consumed(m, v), func.function.span)
         _handed_out(m, result, func.function.span)
+        callers.lose_events(m)
     except Returned:
         pass
     finally:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import models
-from streamlint.interp.state import giving_up, lifetime, names, symbols
+from streamlint.interp.state import giving_up, lifetime, names, reach, symbols
 from streamlint.interp.state.values import BufferV, EventV, FuncV, HeapV, TupleV, Value, reading
 from streamlint.models.schema import Lib
 from streamlint.trace import (
@@ -156,6 +156,14 @@ def hand_out(m: Machine, value: Value, views: Iterable[BufferV], span: Span | No
         m.life.outside.append(value)
     if span is not None:
         lifetime.after_statement(m, span)
+
+
+def lose_events(m: Machine) -> None:
+    """What a call from outside has recorded and nothing holds any more when it ends, nobody waits for."""
+    recorded = {op.event for op in m.ops if isinstance(op, Record) and op.at.call == m.call}
+    own = {number for number in recorded if not m.events[number].implied and not m.events[number].handed}
+    for number in own - reach.held_events(m) if own else ():
+        m.events[number] = replace(m.events[number], lost=True)
 
 
 def come_again(m: Machine, func: FuncV, number: int) -> None:

@@ -12,6 +12,7 @@ from streamlint.interp.state.values import (
     CallbackV,
     ContextV,
     Env,
+    EventV,
     FuncV,
     GeneratorV,
     HeapV,
@@ -21,7 +22,7 @@ from streamlint.interp.state.values import (
     TupleV,
     Value,
 )
-from streamlint.trace import BufferId
+from streamlint.trace import BufferId, EventId
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -51,6 +52,29 @@ def unreachable(m: Machine, wanted: set[BufferId]) -> set[BufferId]:
 def reached(m: Machine, roots: Iterable[Value], wanted: set[BufferId]) -> set[BufferId]:
     """The wanted buffers that values hold, directly or through others."""
     return wanted - _not_reached(m, roots, set(wanted))
+
+
+def held_events(m: Machine) -> set[EventId]:
+    """The events that somebody holds, or may hold: also what unknown objects were given."""
+    found: set[EventId] = set()
+    seen: set[int] = set()
+    scopes: cells.Seen = set()
+    waiting = [*_roots(m), *m.roles.values()]
+    while waiting:
+        value = waiting.pop()
+        match value:
+            case EventV(number):
+                found.add(number)
+            case HeapV(number) if number not in seen:
+                seen.add(number)
+                waiting += _held_by(m.heap[number])
+            case CallbackV(func=func):
+                waiting.append(func)
+            case HeapV():
+                pass
+            case _:
+                waiting += inside(m, value, scopes)
+    return found
 
 
 def _not_reached(m: Machine, roots: Iterable[Value], missing: set[BufferId]) -> set[BufferId]:
