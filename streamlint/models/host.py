@@ -122,6 +122,8 @@ SIGNALS = {
     MonitorKind.TASKS: frozenset({"task_done"}),
     MonitorKind.CONDITION: frozenset({"notify", "notify_all"}),
 }
+ASKS_FLAG = "is_set"
+"""The method of ``threading.Event`` that asks whether somebody has set it: nobody has when it is made."""
 WAITS = {
     MonitorKind.LOCK: frozenset({"acquire"}),
     MonitorKind.FLAG: frozenset({"wait", "result", "exception"}),

@@ -8,7 +8,9 @@ from streamlint import ir
 from streamlint.frozen import frozen
 from streamlint.interp.facts import touching
 from streamlint.interp.state.values import ClassV, FuncV
+from streamlint.models import host
 from streamlint.models.torch import FORWARD_HOOKS, GRADIENT_HOOKS
+from streamlint.trace import MonitorKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -24,8 +26,8 @@ class Relevant:
     names: frozenset[str]
     """Names of functions and methods that touch streams, directly or through each other."""
     functions: frozenset[ir.FunctionDecl]
-    """Those that matter whatever they name: kernels, methods that put something into a thread's queue, and
-    those that run hooks."""
+    """Those that matter whatever they name: kernels, methods that use a queue of a thread, and those that
+    run hooks."""
 
 
 def relevant(project: Project, module: ir.Module) -> Relevant:
@@ -43,8 +45,8 @@ def relevant(project: Project, module: ir.Module) -> Relevant:
                     hot |= methods | ({imported.name} if methods else set())
                 case _:
                     pass
-    feeders = (decl for cls in all_classes(module) for decl in _feeders(project, cls))
-    own = {*_kernels(module), *feeders}
+    partners = (decl for cls in all_classes(module) for decl in _partners_of_threads(project, module, cls))
+    own = {*_kernels(module), *partners}
     hot |= {decl.name for decl in own}
     hot -= {"__init__"}
     hot |= {
@@ -115,17 +117,24 @@ def _running_hooks(module: ir.Module, hot: AbstractSet[str]) -> set[ir.FunctionD
 _HOOKS = FORWARD_HOOKS | GRADIENT_HOOKS
 
 
-def _feeders(project: Project, cls: ir.ClassDecl) -> set[ir.FunctionDecl]:
-    """Methods that put something into a queue of a class whose thread works on streams.
+def _partners_of_threads(project: Project, module: ir.Module, cls: ir.ClassDecl) -> set[ir.FunctionDecl]:
+    """Methods that put something into a queue of a class whose thread works on streams, or take it out.
 
-    ``Thread(target=self._run)``, and ``def launch(self, job): self._jobs.put(job)``.
+    ``Thread(target=self._run)``, and ``def launch(self, job): self._jobs.put(job)``. Or ``Thread(target=fill,
+    args=(self.ready, self.stream))``, and ``def __next__(self): return self.ready.get()``.
     """
+    bodies = {**module.functions, **cls.methods}
     handed = {
-        name for decl in cls.methods.values() for name in decl.members & cls.methods.keys() - decl.called
+        name
+        for decl in cls.methods.values()
+        for name in (decl.members & cls.methods.keys() | decl.names & module.functions.keys()) - decl.called
     }
-    if not any(touching.touches(project, cls.methods[name]) for name in handed):
+    if not any(touching.touches(project, bodies[name]) for name in handed):
         return set()
-    return {decl for decl in cls.methods.values() if not ir.PUTS.isdisjoint(decl.called)}
+    return {decl for decl in cls.methods.values() if not _USES_QUEUES.isdisjoint(decl.called)}
+
+
+_USES_QUEUES = ir.PUTS | host.WAITS[MonitorKind.QUEUE]
 
 
 def _kernels(module: ir.Module) -> frozenset[ir.FunctionDecl]:

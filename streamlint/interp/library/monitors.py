@@ -59,7 +59,7 @@ def method(
     elif name == "clear":
         m.monitors[value.id] = replace(m.monitors[value.id], reset=True)
     else:
-        return m.fresh(name, span)
+        return m.result(name, span)
     return NONE if kind is not MonitorKind.FLAG else m.fresh(name, span)
 
 

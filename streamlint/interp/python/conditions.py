@@ -29,6 +29,7 @@ from streamlint.interp.state.values import (
     Value,
     symbol_of,
 )
+from streamlint.models import host
 from streamlint.models import torch as torch_model
 from streamlint.models.cuda_runtime import SUCCESS_NAMES
 from streamlint.models.python import GIVES_NUMBER
@@ -160,7 +161,9 @@ def _of_any_call(m: Machine, key: Symbol) -> Symbol:
 
 
 def _default(m: Machine, key: Symbol, *, negated: bool) -> int:
-    """The arm explored first: values are present, streams differ, nothing is being compiled or captured.
+    """The arm explored first: values are present, streams differ, no flag of a thread is set.
+
+    Nothing is being compiled or captured.
 
     What is asked of constants holds as it is written: ``if name not in ("mask", "id"):``.
     """
@@ -175,7 +178,8 @@ def _default(m: Machine, key: Symbol, *, negated: bool) -> int:
             return int(negated)
         case _:
             called = symbols.last_called(key)
-            return int(called == "isinstance" or called in torch_model.ASKS_FOR_MODE)
+            # while not self.stopped.is_set(): the loop of a thread is entered.
+            return int(called in ("isinstance", host.ASKS_FLAG) or called in torch_model.ASKS_FOR_MODE)
 
 
 def _are_constants(m: Machine, value: Value) -> bool:
