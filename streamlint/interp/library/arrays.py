@@ -304,8 +304,7 @@ def operator(
     if not sources and not targets and not any(isinstance(names.settle(m, v), SymV) for v in operands):
         return m.result(name, span)
     other = next((v for v in sources if v.flavor in flavors.DEVICE_FLAVORS - {Flavor.DEVICE_ARRAY}), None)
-    stream = _current(m, other) if other is not None else m.current_stream(Lib.CUPY)
-    stream = on or stream
+    stream = on or (_current(m, other) if other is not None else m.current_stream(Lib.CUPY))
     reads = [reading(view) for view in sources]
     result: Value = out
     if not targets:

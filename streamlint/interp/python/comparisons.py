@@ -94,14 +94,10 @@ def _contents(m: Machine, value: Value) -> Value:
     So is ``i in self.jobs`` and ``i in self.events``, where the two dicts have the same keys.
     """
     items = elements.listed(m, value)
-    held = m.heap[value.id] if isinstance(value, HeapV) else None
-    if held is not None and held.shape is Shape.DICT:
-        known = None if held.open or not held.keys else list(held.keys.values())
-        return (
-            SymV(m.symbol_of_object(value))
-            if known is None
-            else TupleV(tuple(sorted(known, key=lambda one: symbols.text_of(symbol_of(one)))))
-        )
+    if isinstance(value, HeapV) and (held := m.heap[value.id]).shape is Shape.DICT:
+        if held.open or not held.keys:
+            return SymV(m.symbol_of_object(value))
+        return TupleV(tuple(sorted(held.keys.values(), key=lambda one: symbols.text_of(symbol_of(one)))))
     if not items or not all(isinstance(item, ConstV) for item in items):
         return value
     return TupleV(tuple(items))

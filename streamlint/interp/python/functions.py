@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from streamlint import ir
 from streamlint.interp.facts import classes, kinds, known, modules, patches, touching
 from streamlint.interp.library import annotated, arrays, escape, kernels, named_host, tensors, unresolved
-from streamlint.interp.python import caching, calls, containers, keywords, pipelines, stmt
+from streamlint.interp.python import caching, calls, keywords, pipelines, stmt
 from streamlint.interp.state import arguments, callers, names, results, symbols
 from streamlint.interp.state.budgets import LIMITS
 from streamlint.interp.state.ends import Returned
