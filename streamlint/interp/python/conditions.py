@@ -10,7 +10,7 @@ from streamlint import ir
 from streamlint.interp.facts import answers
 from streamlint.interp.library import tensors, threads, used_as
 from streamlint.interp.python import keys, kinds
-from streamlint.interp.state import elements, names, rings, symbols
+from streamlint.interp.state import elements, lengths, names, rings, symbols
 from streamlint.interp.state.values import (
     ApiV,
     BufferV,
@@ -137,6 +137,8 @@ def ask(
     label = f"not {text_of(e)}" if negated else text_of(e)
     alike = _of_any_call(m, key)
     answer = m.oracle.choose(key, label, default=default, relevant=relevant, leads=leads, alike=alike) == 0
+    if key in m.comparisons:
+        lengths.told(m, m.comparisons[key], holds=answer)
     if answer and key in m.compared:
         side, other = m.compared[key]
         m.equal[side] = other
@@ -203,6 +205,8 @@ def known_comparison(m: Machine, op: str, left: Value, right: Value) -> bool | N
     """The answer of a comparison that does not depend on unknown values."""
     base = _NEGATED.get(op, op)
     answer = _known(m, base, left, right)
+    if answer is None:
+        answer = lengths.answer(m, base, left, right)
     if answer is None and isinstance(left, SymV):
         answer = answers.by_order(m, base, left.symbol, symbol_of(right))
     return answer if answer is None or base == op else not answer

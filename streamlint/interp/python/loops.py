@@ -18,7 +18,7 @@ from streamlint.interp.python import (
     walks,
     wrapped,
 )
-from streamlint.interp.state import arrangement, counted, elements, lifetime, loop_steps, symbols
+from streamlint.interp.state import arrangement, counted, elements, lengths, lifetime, loop_steps, symbols
 from streamlint.interp.state.ends import Blocked, Jumped, PathEnds, Returned
 from streamlint.interp.state.frames import Consumer
 from streamlint.interp.state.kept import Kept
@@ -139,31 +139,36 @@ def _turns(m: Machine, s: ir.For, walked: Walked, source: Value) -> Iterator[Val
     known = min(walks.known_by_number(m, source), SURE_TURNS)
     turns = 0 if walks.is_filled(m, source) else max(turns, len(asked) + max(known, 1))
     done = 0
-    for turn in _passes(m, max(turns, len(asked))):
-        if turn and counted.has_ended(m, source, turn - 1):
-            break
-        done += 1
-        if turn < len(asked):
-            yield asked[turn]
-            continue
-        if walks.is_filled(m, source):
-            return
-        if step is None:
-            yield containers.nth(m, source, turn, s.iter.span)
-            continue
-        try:
-            item = m.python.call(m, step, [], {}, s.iter.span)
-        except PathEnds:
-            # StopIteration
-            return
-        if objects.is_end(m, walked.inner, item):
-            return
-        yield walked.around(item, turn)
+    planned = max(turns, len(asked))
+    try:
+        for turn in _passes(m, planned, source):
+            if lengths.has_ended(m, source, turn):
+                break
+            lengths.begins(m, source, turn, planned=turn < min(planned, SURE_TURNS - 1))
+            done += 1
+            if turn < len(asked):
+                yield asked[turn]
+                continue
+            if walks.is_filled(m, source):
+                return
+            if step is None:
+                yield containers.nth(m, source, turn, s.iter.span)
+                continue
+            try:
+                item = m.python.call(m, step, [], {}, s.iter.span)
+            except PathEnds:
+                # StopIteration
+                return
+            if objects.is_end(m, walked.inner, item):
+                return
+            yield walked.around(item, turn)
+    finally:
+        lengths.ends(m, source)
     counted.note(m, source, done)
     _others_may_be_waited_for(m, begin, s.span)
 
 
-def _passes(m: Machine, turns: int) -> Iterator[int]:
+def _passes(m: Machine, turns: int, source: Value = NONE) -> Iterator[int]:
     """The numbers of a loop's passes up to ``turns``, and more where one shows that they are too few.
 
     ``for row in rows: page = pinned(row); upload(page)``: the second pass drops what the first one allocated,
@@ -177,7 +182,8 @@ def _passes(m: Machine, turns: int) -> Iterator[int]:
     while True:
         if turn >= turns - 1 and loop_steps.is_busy(m, begin):
             stood.append(arrangement.of(m, m.frame.env.names.items(), born))
-        if turn >= turns and not (turn < SURE_TURNS and arrangement.comes_around(stood)):
+        goes_on = arrangement.comes_around(stood) or lengths.is_promised(m, source, turn)
+        if turn >= turns and not (turn < SURE_TURNS and goes_on):
             break
         mark = lifetime.mark(m)
         yield turn
@@ -271,6 +277,28 @@ class _Fed:
         self.m.fed, self.m.drained = self.before
 
 
+_ASKING: Kept[Span, bool] = Kept()
+
+
+def _asks_for_more(m: Machine, s: ir.For | ir.While) -> bool:
+    """Whether passes ask if they are the last one: what the loop goes up to is compared in it."""
+    return m.project.once(_ASKING, s.span, lambda: _compares_end(s))
+
+
+def _compares_end(s: ir.For | ir.While) -> bool:
+    match s:
+        case ir.For(iter=ir.Call(func=ir.Name(id="range"), args=[*_, last])):
+            ends = {conditions.text_of(last.value)}
+        case ir.For(iter=ir.Call(func=ir.Name(id="enumerate"), args=[first, *_])):
+            ends = {f"len({conditions.text_of(first.value)})"}
+        case _:
+            return False
+    return any(
+        isinstance(node, ir.Compare) and not ends.isdisjoint(map(conditions.text_of, (node.left, node.right)))
+        for node in ir.walk(s.body)
+    )
+
+
 class _Passes:
     """The streams and events that each pass of a loop used: what passes left out might have ordered."""
 
@@ -294,12 +322,13 @@ class _Passes:
     def cut(self, s: ir.For | ir.While, left: Sequence[Value] = ()) -> None:
         """Passes are left out: if each used another stream, they would have ordered those not seen yet.
 
-        So they would if each waits for another event, ``for work in self.works: work.wait()``. And what each
-        kept for a stream they would have kept, too: ``for t in batch.tensors(): t.record_stream(current)``.
+        So they would if each waits for another event, ``for work in self.works: work.wait()``. The last one
+        leaves nothing under way for the next, ``if k + 1 < n: self.fetch(k + 1)``. And what each kept for a
+        stream they would have kept, too: ``for t in batch.tensors(): t.record_stream(current)``.
         """
         m = self.m
         m.project.budgets.left_out.add("passes of a loop")
-        if not self.last <= self.earlier:
+        if not self.last <= self.earlier or _asks_for_more(m, s):
             escape.barrier(m, escape.all_streams(m), s.span, "passes left out", Doubt.BUDGET)
         for view in tensors.buffers_in(m, left, unknown=False) if self.kept_for else ():
             for stream in sorted(self.kept_for):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.interp.state import symbols
-from streamlint.interp.state.values import ConstV, HeapV, SymV, Value, symbol_of
+from streamlint.interp.state.values import ConstV, HeapV, SymV, Value
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -24,20 +24,6 @@ def note(m: Machine, source: Value, passes: int) -> None:
     match held.items if held is not None and held.role == "range" else ():
         case [ConstV(int() as start), ConstV(1), SymV(end)]:
             m.numbers.counts[end] = start + passes
-
-
-def has_ended(m: Machine, source: Value, turn: int) -> bool:
-    """Whether the path took a pass to be the last one: ``if i == len(xs) - 1``, in a loop over ``xs``."""
-    held = m.heap[source.id] if isinstance(source, HeapV) else None
-    match held.items if held is not None and held.role in ("range", "enumerate") else ():
-        case [ConstV(int() as start), ConstV(1), SymV(end)]:
-            length = end
-        case [ConstV(int() as start), inner]:
-            length = symbols.call("len", symbol_of(inner))
-        case _:
-            return False
-    last = m.equal.get(symbols.Binary("-", length, symbols.constant(1)))
-    return last is not None and symbols.number(last) == start + turn
 
 
 def was_walked(m: Machine, source: Value) -> bool:

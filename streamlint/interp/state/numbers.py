@@ -17,6 +17,12 @@ class Numbers:
     """Numbers reduced by an unknown one, by the result, and what that is: ``k % lanes``."""
     counts: dict[Symbol, int] = field(default_factory=dict)
     """What is known of the ends of ranges: see ``state/counted.py``."""
+    least: dict[Symbol, int] = field(default_factory=dict)
+    """How many elements there are at least of what loops walk: see ``state/lengths.py`` ..."""
+    most: dict[Symbol, int] = field(default_factory=dict)
+    """... at most ..."""
+    walked: dict[Symbol, bool] = field(default_factory=dict)
+    """... and which of these loops run now, and whether they make more passes in any case."""
     starts: set[Symbol] = field(default_factory=set)
     """From which loops count, so that they are numbers: ``n`` of ``range(n - 1, -1, -1)``."""
 

@@ -1,0 +1,112 @@
+"""How long what a loop walks is, by what its passes ask: ``if i + 1 < n: prefetch(i + 1)``.
+
+A loop over ``range(n)`` of an unknown ``n`` makes a few passes, which then are all that there are. So the
+question whether there is one more has an answer in each of them: yes as long as passes are planned, then once
+no, and where a path answers yes, another pass is made. A path on which the last pass has prefetched for the
+next one is none that can happen.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint.interp.state import symbols
+from streamlint.interp.state.numbers import linear
+from streamlint.interp.state.values import ConstV, HeapV, SymV, Value, symbol_of
+
+if TYPE_CHECKING:
+    from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.symbols import Symbol
+    from streamlint.interp.state.values import Comparison
+
+FAR = 2
+"""How many passes ahead a loop may ask: ``i + 2 < n``. What is compared with a larger number, is a size."""
+
+
+def of(m: Machine, source: Value) -> tuple[int, Symbol] | None:
+    """What a loop over ``source`` counts from, and up to: ``range(n)``, ``enumerate(xs)``."""
+    held = m.heap[source.id] if isinstance(source, HeapV) else None
+    match held.items if held is not None and held.role in ("range", "enumerate") else ():
+        case [ConstV(int() as start), ConstV(1), SymV(end)]:
+            return start, end
+        case [ConstV(int() as start), inner]:
+            return start, symbols.call("len", symbol_of(inner))
+        case _:
+            return None
+
+
+def begins(m: Machine, source: Value, turn: int, *, planned: bool) -> None:
+    """A pass begins: there is an element for it, and one for the next if more passes are ``planned``."""
+    if (known := of(m, source)) is not None:
+        start, length = known
+        m.numbers.least[length] = max(m.numbers.least.get(length, 0), start + turn + 1)
+        m.numbers.walked[length] = planned
+
+
+def ends(m: Machine, source: Value) -> None:
+    """The loop is left."""
+    if (known := of(m, source)) is not None:
+        m.numbers.walked.pop(known[1], None)
+
+
+def is_promised(m: Machine, source: Value, turn: int) -> bool:
+    """Whether the path has answered that there is an element for this pass."""
+    known = of(m, source)
+    return known is not None and m.numbers.least.get(known[1], 0) > known[0] + turn
+
+
+def has_ended(m: Machine, source: Value, turn: int) -> bool:
+    """Whether there is no element for this pass: by what the path has asked, or ``if i == len(xs) - 1``."""
+    if (known := of(m, source)) is None:
+        return False
+    start, length = known
+    last = m.equal.get(symbols.Binary("-", length, symbols.constant(1)))
+    most = m.numbers.most.get(length)
+    return (turn > 0 and last is not None and symbols.number(last) == start + turn - 1) or (
+        most is not None and most <= start + turn
+    )
+
+
+_TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+
+
+def _more_than(op: str, left: Value, right: Value) -> tuple[int, Symbol, bool] | None:
+    """``n > k`` by ``k`` and ``n``, and whether the comparison asks for that or for the opposite."""
+    match left, right:
+        case (ConstV(int() as number), SymV(symbol)) if op in _TURNED:
+            pass
+        case (SymV(symbol), ConstV(int() as number)) if op in _TURNED:
+            op = _TURNED[op]
+        case _:
+            return None
+    length, far = linear(symbol)
+    # As k < n, k <= n, k > n or k >= n
+    return number - far - (op in ("<=", ">")), length, op in ("<", "<=")
+
+
+def answer(m: Machine, op: str, left: Value, right: Value) -> bool | None:
+    """What the passes tell of such a question, and which are still to come after the answer."""
+    asked = _more_than(op, left, right)
+    if asked is None:
+        return None
+    number, length, wanted = asked
+    least, most = m.numbers.least.get(length, 0), m.numbers.most.get(length)
+    if number < least:
+        return wanted
+    if most is not None and number >= most:
+        return not wanted
+    if length not in m.numbers.walked or number - least >= FAR:
+        return None
+    if m.numbers.walked[length]:
+        m.numbers.least[length] = number + 1
+        return wanted
+    m.numbers.most[length] = number
+    return not wanted
+
+
+def told(m: Machine, asked: Comparison, *, holds: bool) -> None:
+    """An answer says how many elements there are at most: ``if self.sent < n: self.send()`` is left out."""
+    found = _more_than(asked.op, asked.left, asked.right)
+    if found is not None and holds != found[2]:
+        number, length, _ = found
+        m.numbers.most[length] = min(m.numbers.most.get(length, number), number)
