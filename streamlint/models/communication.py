@@ -38,6 +38,18 @@ class WaitsForResult:
 
 
 @frozen()
+class Coalesces:
+    """Returns a context manager: collectives of ``group`` in it are one, on the group's own stream.
+
+    What it gives is the handle of all, recorded when the block is left. Without ``flag`` the current stream
+    then waits for it.
+    """
+
+    group: str
+    flag: str
+
+
+@frozen()
 class GivesWritten:
     """Returns a list of the memory that the collective of this handle writes, and waits for nothing."""
 
@@ -70,5 +82,5 @@ class GroupEnds:
 
 
 CommunicationEffect: TypeAlias = (
-    Communicates | WaitsForResult | GivesWritten | Defers | CallsAll | GroupStarts | GroupEnds
+    Communicates | WaitsForResult | Coalesces | GivesWritten | Defers | CallsAll | GroupStarts | GroupEnds
 )

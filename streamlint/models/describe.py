@@ -131,6 +131,11 @@ def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0915  one
             return _communicates(one)
         case fx.WaitsForResult(result):
             return f"the current stream waits for the collective that made `{result}`; gives that back"
+        case fx.Coalesces(group, flag):
+            return (
+                f"makes one of the collectives of `{group}` in the `with` block; gives their handle, and the "
+                f"current stream waits for it in the end, unless `{flag}` is true"
+            )
         case fx.GivesWritten():
             return "gives the memory that the collective writes; waits for nothing"
         case fx.Defers(func):

@@ -19,6 +19,7 @@ from __future__ import annotations
 from streamlint.models.schema import (
     Api,
     CallsAll,
+    Coalesces,
     Communicates,
     Defers,
     Framework,
@@ -106,6 +107,7 @@ DISTRIBUTED = Framework(
         Api("irecv", "tensor src group", (Communicates(writes=("tensor",), flag=None),)),
         Api("P2POp", "op tensor peer group tag group_peer", (Defers("op"),)),
         Api("batch_isend_irecv", "p2p_op_list", (CallsAll("p2p_op_list"),)),
+        Api("_coalescing_manager", "group device async_ops", (Coalesces("group", "async_ops"),)),
         Api("barrier", "group async_op device_ids", (OrdersAll(),)),
         Api("monitored_barrier", "group timeout", (OrdersAll(),)),
     ),

@@ -22,6 +22,7 @@ from streamlint.models.aside import (
 )
 from streamlint.models.communication import (
     CallsAll,
+    Coalesces,
     Communicates,
     CommunicationEffect,
     Defers,
@@ -54,6 +55,7 @@ __all__ = [
     "CallsAll",
     "CaptureEnds",
     "CaptureStarts",
+    "Coalesces",
     "Communicates",
     "CommunicationEffect",
     "Computes",

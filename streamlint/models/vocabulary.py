@@ -216,7 +216,7 @@ def _keywords() -> Iterator[str]:
     for _, api in _rows():
         for effect in api.effects:
             match effect:
-                case fx.Copies(unless=str(name)) | fx.Communicates(flag=str(name)):
+                case fx.Copies(unless=str(name)) | fx.Communicates(flag=str(name)) | fx.Coalesces(flag=name):
                     yield name
                 case _:
                     pass

@@ -122,7 +122,7 @@ norm = grad.norm()
 ## Limits
 A flag that is left to callers is taken to be set on one path. A handle that unresolved code receives may
 be waited for there, and one that is kept for another method may be waited for by it: such uses are only
-`possible`. Collectives on host tensors and coalesced ones are not followed. `work.wait()` does not make the
+`possible`. Collectives on host tensors are not followed. `work.wait()` does not make the
 host wait: see SL204.
 
 ## Source

@@ -11,6 +11,8 @@ from streamlint.interp.state import elements, symbols
 from streamlint.interp.state.values import (
     NONE,
     BufferV,
+    ContextKind,
+    ContextV,
     EventV,
     Flavor,
     PartialV,
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
     from streamlint.models import schema as fx
+    from streamlint.source import Span
     from streamlint.trace import StreamId
 
 _OBSERVED = frozenset({Doubt.OBSERVED})
@@ -141,7 +144,42 @@ def _work_of(view: BufferV) -> Symbol:
     return symbols.call(_WORK, symbol_of(BufferV(view.id)))
 
 
+def coalesced(call: Call, effect: fx.Coalesces) -> ContextV:
+    """``with dist._coalescing_manager(group, async_ops=True) as work: ...``, and then ``work.wait()``."""
+    m = call.m
+    stream = _stream_of_group(call, effect)
+    work = m.new_event("the handle", call.span, call.lib, of_call=True)
+    m.events[work.id] = replace(m.events[work.id], wait=words.wait_of_handle(call.lib))
+    aside = copies.is_true(m, call.value(effect.flag), call.span, effect.flag)
+    return ContextV(ContextKind.COALESCED, TupleV((work, stream)), call.lib, joins=not aside)
+
+
+def coalesces(m: Machine, context: ContextV) -> Value:
+    """Enters the block: its value is the handle."""
+    match context.value:
+        case TupleV((work, StreamV(stream))):
+            m.coalescing = stream
+            return work
+        case _:
+            return NONE
+
+
+def has_coalesced(m: Machine, context: ContextV, span: Span) -> None:
+    """Leaves the block: all that was called in it is queued, and the handle stands for that."""
+    m.coalescing = None
+    match context.value:
+        case TupleV((EventV(work), StreamV(stream))):
+            m.emit(Record(m.site(span), m.lane, stream=stream, event=work))
+            if context.joins:
+                current = m.current_stream(Lib.TORCH).id
+                m.emit(Wait(m.site(span), m.lane, stream=current, event=work, name="leaving the block"))
+        case _:
+            pass
+
+
 def _is_aside(call: Call, effect: fx.Communicates) -> bool:
+    if call.m.coalescing is not None and _stream_of_group(call, effect).id == call.m.coalescing:
+        return True
     if effect.flag is None:
         return effect.handle
     return copies.is_true(call.m, call.value(effect.flag), call.span, effect.flag)
@@ -234,7 +272,7 @@ def written(call: Call) -> Value:
     )
 
 
-def _stream_of_group(call: Call, effect: fx.Communicates) -> StreamV:
+def _stream_of_group(call: Call, effect: fx.Communicates | fx.Coalesces) -> StreamV:
     """The stream that a process group makes when it first communicates aside."""
     m, key = call.m, _key(call, effect)
     known = m.roles.get(key)
@@ -254,7 +292,7 @@ def _follow_group(call: Call, effect: fx.Communicates) -> None:
         _waits(call, waiting=current, other=known.id, doubts=_OBSERVED)
 
 
-def _key(call: Call, effect: fx.Communicates) -> Symbol:
+def _key(call: Call, effect: fx.Communicates | fx.Coalesces) -> Symbol:
     given = call.value(effect.group) if effect.group is not None else NONE
     group, where = symbol_of(given), symbols.constant(call.m.device)
     return symbols.call(_COMMUNICATION, group, where)

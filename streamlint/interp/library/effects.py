@@ -219,6 +219,8 @@ def _carry_out(call: Call, effect: fx.Effect) -> Value | None:
             return collectives.run(call, effect)
         case fx.WaitsForResult(result):
             return collectives.wait_for(call, result)
+        case fx.Coalesces():
+            return collectives.coalesced(call, effect)
         case fx.GivesWritten():
             return collectives.written(call)
         case fx.Defers(func):

@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import models
-from streamlint.interp.library import arrays, capturing, devices, graphs, grouped, stream_values, threads
+from streamlint.interp.library import (
+    arrays,
+    capturing,
+    collectives,
+    devices,
+    graphs,
+    grouped,
+    stream_values,
+    threads,
+)
 from streamlint.interp.state import flavors, names, symbols
 from streamlint.interp.state.values import (
     NONE,
@@ -84,6 +93,9 @@ class _Restore:
                     leave()
             case ContextKind.GROUP:
                 grouped.end(m, self.span, "leaving the block")
+            case ContextKind.COALESCED:
+                if not m.cut:
+                    collectives.has_coalesced(m, self.value, self.span)
             case ContextKind.STREAM | ContextKind.DEVICE | ContextKind.NULL:
                 pass
         m.current = self.current
@@ -137,6 +149,8 @@ def enter(m: Machine, value: Value, span: Span) -> tuple[Value, _Restore]:
             return context, restore
         case ContextKind.SYNC_ON_EXIT:
             return context.value, restore
+        case ContextKind.COALESCED:
+            return collectives.coalesces(m, context), restore
         case ContextKind.GROUP:
             grouped.start(m)
             return context.value, restore

@@ -206,6 +206,8 @@ class Path:
     """The last launch of a graph that has written memory anew: see ``interp/state/results.py``."""
     asleep: dict[int, list[Sleeper]] = field(default_factory=dict)
     """Threads that wait for what is put into a queue, by its number on the heap."""
+    coalescing: StreamId | None = None
+    """The stream of the process group whose collectives are made one in the block that runs."""
     open_groups: int = 0
     """How many groups of communication have been started and not ended ..."""
     group: int = 0

@@ -235,6 +235,7 @@ class ContextKind(Enum):
     CLOSING = "close on exit"
     WAITING = "the current stream waits on exit"
     GROUP = "group of communication"
+    COALESCED = "collectives that are one"
 
 
 @frozen()
