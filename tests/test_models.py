@@ -63,8 +63,9 @@ def test_effects_refer_to_parameters_of_their_row(framework: Framework, api: Api
 
 def kept_by(api: Api) -> Iterator[str]:
     for effect in api.effects:
-        if isinstance(effect, schema.Makes):
-            yield from effect.keeps
+        made = effect.makes if isinstance(effect, schema.Launches) else effect
+        if isinstance(made, schema.Makes):
+            yield from made.keeps
 
 
 @pytest.mark.parametrize("framework", models.FRAMEWORKS, ids=[f.lib.value for f in models.FRAMEWORKS])

@@ -147,8 +147,9 @@ def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0915  one
             return f"what is called {where} is queued at its end"
         case fx.GroupEnds():
             return "queues what was called in the group; all streams of its calls wait for each other"
-        case fx.Launches(kernel, args, stream):
-            return f"runs `{kernel}` on {_stream(stream)} with what is in {_names(args)}"
+        case fx.Launches(kernel, args, stream, kept_with=flag):
+            end = f"; with `{flag}` when what it gives is told to" if flag else ""
+            return f"runs `{kernel}` on {_stream(stream)} with what is in {_names(args)}{end}"
         case fx.Binds(name, address):
             return f"the object keeps `{address}` as `{name}` for its later work"
         case fx.Shares(what):

@@ -31,7 +31,7 @@ from streamlint.models.communication import (
     GroupStarts,
     WaitsForResult,
 )
-from streamlint.models.computing import Computes
+from streamlint.models.computing import Computes, Launches
 from streamlint.models.graphs import (
     CaptureEnds,
     CaptureStarts,
@@ -70,6 +70,7 @@ __all__ = [
     "GroupStarts",
     "InstantiatesGraph",
     "JoinsCaptures",
+    "Launches",
     "LaunchesGraph",
     "Lends",
     "Lib",
@@ -284,15 +285,6 @@ class Uses:
     """The host waits for it where the memory is pinned or managed (``cudaMemset``)."""
     grouped: bool = False
     """Between ``GroupStarts`` and ``GroupEnds`` it is put off."""
-
-
-@frozen()
-class Launches:
-    """A kernel written in Python, with its arguments in the lists ``args``; its body shows what it does."""
-
-    kernel: str
-    args: tuple[str, ...]
-    stream: str = "stream"
 
 
 @frozen()

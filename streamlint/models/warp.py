@@ -28,6 +28,7 @@ from streamlint.models.schema import (
     Launches,
     LaunchesGraph,
     Lib,
+    Makes,
     NewDevice,
     NewEvent,
     NewStream,
@@ -52,6 +53,12 @@ _FETCH = Copies("", "self", "default", blocking=True, makes=Space.PAGEABLE, view
 _UPLOAD = Copies("", "data", None, makes=Space.DEVICE, placed=True)
 _OF_ROWS = replace(_UPLOAD, src="arr")
 _CLONE = Copies("", "src", None, makes=Space.DEVICE, pinned="pinned")
+
+_OF_LAUNCH = (
+    "inputs outputs adj_inputs adj_outputs device stream adjoint record_tape record_cmd max_blocks block_dim"
+)
+_KEPT = Makes("warp.Launch()", ("kernel", "inputs", "outputs", "device", "stream"))
+_LAUNCH = Launches("kernel", ("inputs", "outputs"), kept_with="record_cmd", makes=_KEPT)
 
 WARP = Framework(
     lib=Lib.WARP,
@@ -104,11 +111,10 @@ WARP = Framework(
         Api("clone", "src device requires_grad pinned", (_CLONE,)),
         Api("copy", "dest src dest_offset src_offset count stream", (Copies("dest", "src", "stream"),)),
         # Kernels.
-        Api(
-            "launch",
-            "kernel dim inputs outputs adj_inputs adj_outputs device stream",
-            (Launches("kernel", ("inputs", "outputs")),),
-        ),
+        *(Api(name, f"kernel dim {_OF_LAUNCH}", (_LAUNCH,)) for name in ("launch", "launch_tiled")),
+        Api("Launch().launch", "stream", (replace(_LAUNCH, kept_with=""),)),
+        Api("Launch().set_params", "params", (Pure(),)),
+        Api("Launch().set_dim", "dim", (Pure(),)),
         # PyTorch: streams are handed over, arrays are views, and nothing is ordered.
         Api("stream_from_torch", "stream_or_device", (ForeignStream("stream_or_device", Lib.TORCH),)),
         Api("from_torch", "t dtype requires_grad grad", (Views("t", lib=Lib.WARP),)),

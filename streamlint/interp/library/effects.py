@@ -13,6 +13,7 @@ from streamlint.interp.library import (
     callbacks,
     capturing,
     collectives,
+    copies,
     devices,
     escape,
     graphs,
@@ -235,7 +236,9 @@ def _carry_out(call: Call, effect: fx.Effect) -> Value | None:
         case fx.GroupEnds():
             grouped.end(m, span, call.name())
             return None
-        case fx.Launches(kernel, lists, stream):
+        case fx.Launches(kernel, lists, stream, kept_with, makes):
+            if makes is not None and kept_with and copies.is_true(m, call.value(kept_with), span, kept_with):
+                return _carry_out(call, makes)
             return memory.launch_python(call, kernel, lists, stream)
         case fx.Binds(name, address, mode):
             own = m.bound.setdefault(symbol_of(call.value("self")), {})
