@@ -122,6 +122,8 @@ class ForeignStream:
     handle: str
     current_of: Lib | None = None
     """A device, or nothing, in its place stands for the current stream of this library."""
+    null_is_new: bool = False
+    """Handle 0 gives a new non-blocking stream, and not the legacy default stream."""
 
 
 @frozen()

@@ -71,7 +71,7 @@ TORCH = Framework(
     ),
     functions=(
         Api("Stream", "device priority", (NewStream(StreamKind.NON_BLOCKING),)),
-        Api("ExternalStream", "stream_ptr device", (ForeignStream("stream_ptr"),)),
+        Api("ExternalStream", "stream_ptr device", (ForeignStream("stream_ptr", null_is_new=True),)),
         Api("get_stream_from_external", "data_ptr device", (ForeignStream("data_ptr"),)),
         Api(
             "Event",

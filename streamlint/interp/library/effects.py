@@ -137,8 +137,10 @@ def _carry_out(call: Call, effect: fx.Effect) -> Value | None:
         case fx.DefaultStream(kind):
             where = call.device("self" if isinstance(call.bound.get("self"), DeviceV) else "device")
             return m.default(m.default_stream if kind is StreamKind.LEGACY else kind, call.lib, where.id)
-        case fx.ForeignStream(handle, current_of):
+        case fx.ForeignStream(handle, current_of, null_is_new):
             value = call.value(handle)
+            if null_is_new and _is_null(call, value):
+                return making.stream(call, fx.NewStream(StreamKind.NON_BLOCKING))
             if current_of is not None and not isinstance(value, (StreamV, SymV)):
                 return StreamV(m.current_stream(current_of).id, call.lib)
             if isinstance(value, ConstV) and isinstance(value.value, int):
@@ -346,6 +348,13 @@ def _carry_out(call: Call, effect: fx.Effect) -> Value | None:
             return SymV(symbols.call(call.name(), *given))
         case _:
             assert_never(effect)
+
+
+def _is_null(call: Call, handle: Value) -> bool:
+    """0, or the handle of the legacy default stream."""
+    if isinstance(handle, StreamV):
+        return call.m.streams[handle.id].kind is StreamKind.LEGACY
+    return handle == ConstV(0)
 
 
 def _compute(call: Call, effect: fx.Computes) -> Value:
