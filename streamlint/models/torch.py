@@ -246,7 +246,9 @@ VIEW_METHODS = frozenset(
 
 SPLIT_METHODS = frozenset("split chunk unbind tensor_split hsplit vsplit".split())
 
-VIEW_ATTRIBUTES = frozenset("data T mT H mH real imag _data _base".split())
+VIEW_ATTRIBUTES = frozenset("data T mT H mH real imag _data".split())
+VIEWED = "_base"
+"""What a tensor is a view of, and nothing for one that owns its memory."""
 
 KEEPS_LAYOUT = frozenset(
     "data view view_as detach detach_ unsqueeze squeeze flatten ravel requires_grad_".split()

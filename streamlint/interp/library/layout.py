@@ -31,10 +31,10 @@ def made(m: Machine, view: BufferV, name: str, options: Collection[str]) -> Buff
 
 def viewed(m: Machine, view: BufferV, name: str, sizes: Iterable[Value] = ()) -> BufferV:
     """Another view of the whole, ``x.t()``: which of them is asked is not told apart."""
-    m.life.viewed.add(view.id)
     if name not in model.KEEPS_LAYOUT:
         m.forms.dense.discard(view.id)
     if name not in model.KEEPS_FORM:
+        m.life.viewed.add(view.id)
         forms.viewed(m, view, f"{name}({', '.join(map(told, sizes))})")
     if name in model.TRANSPOSES:
         m.forms.turned.add(view.id)

@@ -19,6 +19,7 @@ from streamlint.interp.state.values import (
     symbol_of,
 )
 from streamlint.models.schema import Lib
+from streamlint.models.torch import VIEWED
 from streamlint.trace import NOTHING, WHOLE, Access, Evidence, Launch, Mode, Origin, Space, Symbol
 
 if TYPE_CHECKING:
@@ -46,6 +47,14 @@ def resized(m: Machine, view: BufferV, size: Value, span: Span) -> BufferV:
         giving_up.drop(m, view, span, "resize_(0)")
         return view
     return _anew(m, view, span)
+
+
+def base(m: Machine, view: BufferV) -> Value:
+    """``x._base``: what a tensor is a view of. None for one that owns its memory; of others nothing is known."""
+    made_here = view.flavor is Flavor.TORCH and m.buffers[view.id].origin is not Origin.ARGUMENT
+    if made_here and not view.region and view.id not in m.life.viewed:
+        return NONE
+    return SymV(place_of(view, VIEWED))
 
 
 def size(m: Machine, view: BufferV) -> Value:

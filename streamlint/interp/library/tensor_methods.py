@@ -70,6 +70,8 @@ def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
         made = storage.gradient(m, place, f"{m.buffers[view.id].name}.grad", view)
         m.roles[place] = made
         return made
+    if name == model.VIEWED and view.flavor in (Flavor.TORCH, Flavor.OPAQUE):
+        return storage.base(m, view)
     if view.flavor is Flavor.OPAQUE:
         if name in model.VIEW_ATTRIBUTES:
             return view
