@@ -48,7 +48,17 @@ def test_the_memory_beside_an_earlier_result() -> None:
     graph = p.graph()
     first = p.replay(graph, p.a)
     p.replay(graph, p.a)
-    p.launch(p.a, _result(p, first), Access(p.y, Mode.READ))
+    used = p.launch(p.a, _result(p, first), Access(p.y, Mode.READ))
+    assert _found(p) == [used]
+
+
+def test_a_variable_that_names_the_memory() -> None:
+    p = Graphed()
+    graph = p.graph()
+    for _ in range(3):
+        launch = p.replay(graph, p.a)
+        p.replay(graph, p.a)
+        p.launch(p.a, Access(p.y, Mode.READ, result_of=launch, by_name=True))
     assert not _found(p)
 
 

@@ -71,6 +71,20 @@ def _reads(judged: Judged, buffer: BufferId) -> Iterator[_Read]:
                 yield _Read(number, access, launch, _last_launch(judged, access, launch, number))
 
 
+def _beside_memory(judged: Judged, read: _Read) -> bool:
+    """``runner.y - previous``: an operator that reads one memory twice takes the two for different."""
+    op = judged.op(read.by)
+    assert isinstance(op, (Launch, Copy, HostAccess))
+    is_seen = not is_return(op) and Doubt.OPAQUE not in op.doubts
+    return is_seen and any(
+        one.buffer == read.access.buffer
+        and one.mode is Mode.READ
+        and one.result_of is None
+        and overlap(one.region, read.access.region) is Overlap.YES
+        for one in op.accesses
+    )
+
+
 def _last_launch(judged: Judged, read: Access, launch: OpId, before: OpId) -> OpId:
     """The last launch of the same graph that has written what is read: ``launch`` itself, or a later one."""
     first = judged.op(launch)
@@ -100,15 +114,19 @@ def _is_one_of_several(judged: Judged, read: _Read, reads: list[_Read]) -> bool:
     ``torch.stack(outs)``, ``for out in outs: total += out``. Who means the memory, whatever the last launch
     has left in it, holds it once: ``out = runner(x)``, and then ``runner(y)`` and ``out``.
     """
-    here = judged.op(read.by)
-    return any(
+    return _beside_memory(judged, read) or any(
         read.launch < other.launch <= read.last
         and (
             other.by == read.by
-            or (judged.op(other.by).at.span == here.at.span and _are_held_together(read, other))
+            or (_is_place_of_both(judged, read, other) and _are_held_together(read, other))
         )
         for other in reads
     )
+
+
+def _is_place_of_both(judged: Judged, read: _Read, other: _Read) -> bool:
+    named = read.access.by_name or other.access.by_name
+    return not named and judged.op(read.by).at.span == judged.op(other.by).at.span
 
 
 def _are_held_together(read: _Read, other: _Read) -> bool:
@@ -126,7 +144,7 @@ def _launched_beside(judged: Judged, read: _Read) -> OpId | None:
     Not where the first thread has waited for anything since, and not in another call: its caller may wait.
     """
     first, reader = judged.op(read.launch), judged.op(read.by)
-    if reader.lane == first.lane or read.last != read.launch:
+    if reader.lane == first.lane or read.last != read.launch or read.access.by_name:
         return None
     later = (n for n in judged.touching(read.access.buffer, read.by + 1) if judged.op(n).lane == first.lane)
     again = next(
@@ -182,6 +200,7 @@ def _problem(judged: Judged, read: _Read) -> Problem:
     doubts = {doubt for one in accesses for doubt in one.doubts}
     # When the caller uses it does not matter: it was overwritten before.
     doubts -= {Doubt.RESULT}
+    doubts |= {Doubt.PATH} if read.access.by_name else set()
     return Problem(
         later=read.by,
         earlier=read.last,

@@ -333,6 +333,8 @@ class Access:
     doubts: frozenset[Doubt] = frozenset()
     result_of: int | None = field(default=None, compare=False)
     """The launch of a graph, by its number among the ops, whose result the code takes the memory for."""
+    by_name: bool = field(default=False, compare=False)
+    """Whether that is only what a variable was bound to behind the launch: it may mean the memory itself."""
 
 
 @frozen()

@@ -20,7 +20,7 @@ from streamlint.interp.python import (
     loops,
     with_statements,
 )
-from streamlint.interp.state import lifetime, names, symbols
+from streamlint.interp.state import lifetime, names, results, symbols
 from streamlint.interp.state.ends import Jumped, PathEnds, Returned
 from streamlint.interp.state.values import (
     NONE,
@@ -57,6 +57,8 @@ def run(m: Machine, s: ir.Stmt) -> None:
     match s:
         case ir.Assign():
             value = expr.evaluate(m, s.value)
+            if isinstance(s.value, (ir.Name, ir.Attr)):
+                value = results.named(m, value)
             for target in s.targets:
                 binding.assign(m, target, value)
         case ir.AugAssign():

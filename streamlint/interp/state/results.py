@@ -2,7 +2,7 @@
 
 ``outs.append(static_out)`` behind ``graph.replay()`` means the values of this launch. A value that is put
 aside in such a way says of which launch it is the result (``BufferV.result_of``), and so does each access to
-it. What only names the memory, as ``out = runner.static_out`` does, says nothing.
+it. What only names the memory, as ``out = runner.static_out`` does, may mean whatever is there.
 """
 
 from __future__ import annotations
@@ -39,6 +39,13 @@ def stored(m: Machine, value: Value) -> Value:
     return _of_launch(m, value, _Since(m.frame.begun, len(m.heap))) if m.left_by else value
 
 
+def named(m: Machine, value: Value) -> Value:
+    """``previous = runner.y``: the memory, or the result; in one operator with the memory itself a result."""
+    if not isinstance(value, BufferV) or value.result_of is not None or value.id not in m.left_by:
+        return value
+    return replace(value, result_of=m.left_by[value.id], by_name=True)
+
+
 def returned(m: Machine, value: Value, objects: int) -> Value:
     """What the running function gives: if it has launched the graph, the result of that.
 
@@ -61,8 +68,8 @@ def _of_launch(m: Machine, value: Value, since: _Since, depth: int = _DEPTH) -> 
     match value:
         case BufferV(number, result_of=known):
             last = m.left_by.get(number, -1)
-            is_new = last >= since.op and (known is None or known < since.op)
-            return replace(value, result_of=last) if is_new else value
+            is_new = last >= since.op and (known is None or value.by_name or known < since.op)
+            return replace(value, result_of=last, by_name=False) if is_new else value
         case TupleV(items) if depth:
             return TupleV(tuple(_of_launch(m, item, since, depth - 1) for item in items))
         case HeapV(number) if depth:

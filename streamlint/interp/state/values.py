@@ -92,12 +92,13 @@ class BufferV:
     bare: bool = False
     """Whether it is an address as a number, which holds nothing: ``x.data_ptr()``."""
     result_of: int | None = field(default=None, compare=False)
+    by_name: bool = field(default=False, compare=False)
     """As in ``Access``: see ``interp/state/results.py``."""
 
 
 def reading(view: BufferV, doubts: frozenset[Doubt] = frozenset()) -> Access:
     """Who uses the memory reads it."""
-    return Access(view.id, Mode.READ, view.region, doubts, view.result_of)
+    return Access(view.id, Mode.READ, view.region, doubts, view.result_of, view.by_name)
 
 
 @frozen()
