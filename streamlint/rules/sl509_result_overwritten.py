@@ -258,7 +258,7 @@ total = torch.stack(outs)
 
 ## Limits
 A variable that is bound once, and read after each launch, means the memory and not a result. What is reported
-needs two results that are read in one place. Gradients that autograd accumulates by itself are not followed,
+needs two results that are read in one place, or one operator that reads a result beside the memory. Gradients that autograd accumulates by itself are not followed,
 nor memory that a graph only updates.
 
 ## Source
