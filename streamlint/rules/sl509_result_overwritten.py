@@ -202,8 +202,8 @@ def _problem(judged: Judged, read: _Read) -> Problem:
     doubts -= {Doubt.RESULT}
     doubts |= {Doubt.PATH} if read.access.by_name else set()
     return Problem(
+        # No order of the two would help: that other paths have one says nothing.
         later=read.by,
-        earlier=read.last,
         buffer=read.access.buffer,
         message=(
             f"the memory of {name} is {verb} as the result of an earlier launch of {graph}, "
@@ -258,8 +258,8 @@ total = torch.stack(outs)
 
 ## Limits
 A variable that is bound once, and read after each launch, means the memory and not a result. What is reported
-needs two results that are read in one place, or one operator that reads a result beside the memory. Gradients that autograd accumulates by itself are not followed,
-nor memory that a graph only updates.
+needs two results that are read in one place, or one operator that reads a result beside the memory. Gradients
+that autograd accumulates by itself are not followed, nor memory that a graph only updates.
 
 ## Source
 [CUDA graphs in PyTorch](https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs): a replay reads and
