@@ -122,11 +122,12 @@ def method(
         case (("pop" | "popleft" | "get_nowait"), _):
             return _seen(m, held, _pop(m, held, receiver, name, args), span)
         case "get", [at, *rest] if held.shape is Shape.DICT:
-            found = held.entries.get(symbol_of(at))
+            key = keys.by_name(m, held, symbol_of(at))
+            found = held.entries.get(key)
             if found is not None:
                 return found
             if held.open or _may_hit(m, held, receiver, at):
-                return extra(m, held, receiver, symbol_of(at))
+                return extra(m, held, receiver, key)
             return rest[0] if rest else NONE
         case "get", _ if held.shape is Shape.LIST and held.sample is not None and not held.items:
             # A queue that other code fills.

@@ -297,7 +297,8 @@ def _before(m: Machine, value: BufferV) -> Symbol:
 def _heap_index(m: Machine, value: HeapV, at: Value, span: Span) -> Value:
     held = m.heap[value.id]
     if held.shape is Shape.DICT:
-        key = stocks.standing(m, held, value, symbol_of(where(m, held, at)))
+        sought = keys.by_name(m, held, symbol_of(where(m, held, at)))
+        key = stocks.standing(m, held, value, sought)
         return held.entries.get(key) or extra(m, held, value, key)
     if held.shape is Shape.INSTANCE:
         fields = elements.fields(held)

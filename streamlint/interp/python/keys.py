@@ -9,6 +9,8 @@ from streamlint.interp.state.values import HeapV, SymV, TupleV
 from streamlint.trace import StreamId
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
     from streamlint.interp.state.values import HeapObject, Value
@@ -34,6 +36,71 @@ def standing(m: Machine, held: HeapObject, sought: Symbol) -> Symbol:
         return sought
     others = [key for key in held.entries if not are_two(m, key, sought)]
     return others[0] if len(others) == 1 else sought
+
+
+def by_name(m: Machine, held: HeapObject, sought: Symbol) -> Symbol:
+    """The key by which a loop over all keys came by what is asked for by its name.
+
+    ``for name in names: self.pages[name].copy_(rows[name])``, and then ``self.pages["ids"]``: one of the passes
+    did it to that page. Which one is not known, so that the first will do whose key was asked nothing.
+    """
+    if not _is_name(sought) or sought in held.entries or sought in held.extra:
+        return sought
+    walked = list(_of_passes(held))
+    told = next((key for key in walked if m.equal.get(key) is sought), None)
+    if told is not None:
+        return told
+    free = next((key for key in walked if key not in m.equal and not _was_asked(m, key, sought)), None)
+    if free is None:
+        return sought
+    said = f"{symbols.text_of(free)} is {symbols.text_of(sought)}"
+    m.oracle.choose(symbols.Compare("==", free, sought), said, options=1)
+    m.equal[free] = sought
+    return free
+
+
+def _is_name(key: Symbol) -> bool:
+    return isinstance(key, symbols.Const) and key.kind is str
+
+
+def _of_passes(held: HeapObject) -> Iterator[symbols.Item]:
+    """The keys that passes of loops had which come by all of a table: over what its keys are made of.
+
+    Another collection may lack a key: ``for name in batch: self.pages[name].copy_(batch[name])``.
+    """
+    made_of = held.key_sample.symbol if isinstance(held.key_sample, SymV) else None
+    for key in (*held.entries, *held.extra):
+        if not isinstance(key, symbols.Item) or symbols.number(key.at) is None:
+            continue
+        if isinstance(made_of, symbols.Item) and made_of.at is symbols.EACH:
+            of_all = held.open and key.of is made_of.of
+        else:
+            of_all = held.filled and key in held.entries
+        if of_all:
+            yield key
+
+
+def _was_asked(m: Machine, key: symbols.Item, sought: Symbol) -> bool:
+    """Whether the path has told keys apart by what they say: ``if name in SMALL``, ``name.startswith("k")``.
+
+    That one of them is ``"ids"`` tells nothing of ``"mask"``. What a comprehension asks, it asks of all.
+    """
+    each = symbols.Item(key.of, symbols.EACH)
+    questions = (*m.comparisons, *m.oracle.memo)
+    return any(_tells(question, one, sought) for question in questions for one in (key, each))
+
+
+def _tells(question: Symbol, key: Symbol, sought: Symbol) -> bool:
+    match question:
+        case symbols.Compare("==", left, right) if key in (left, right):
+            other = right if key is left else left
+            return other is sought or not _is_name(other)
+        case symbols.Compare("in", left, _):
+            return key is left
+        case symbols.Call(symbols.Attr(of, _), _):
+            return key is of
+        case _:
+            return False
 
 
 def taken(m: Machine, held: HeapObject, sought: Symbol) -> Value | None:
