@@ -41,8 +41,8 @@ def standing(m: Machine, held: HeapObject, sought: Symbol) -> Symbol:
 def by_name(m: Machine, held: HeapObject, sought: Symbol) -> Symbol:
     """The key by which a loop over all keys came by what is asked for by its name.
 
-    ``for name in names: self.pages[name].copy_(rows[name])``, and then ``self.pages["ids"]``: one of the passes
-    did it to that page. Which one is not known, so that the first will do whose key was asked nothing.
+    ``for name in names: self.pages[name].copy_(rows[name])``, and then ``self.pages["ids"]``: one of the
+    passes did it to that page. Which one is not known: the first will do whose key was asked nothing.
     """
     if not _is_name(sought) or sought in held.entries or sought in held.extra:
         return sought
