@@ -16,6 +16,7 @@ from streamlint.rules.base import (
     Problem,
     is_announcement,
     is_entry,
+    is_handed_out,
     is_named,
     is_return,
     part,
@@ -65,7 +66,8 @@ def answered(judged: Judged, problem: Problem, entry: Entry) -> frozenset[Doubt]
     is_open = is_entry(judged.op(problem.earlier)) and not callers_show(judged, problem, entry)
     if is_open and (entry.of_autograd or _took_responsibility(judged, problem, entry)):
         settled.add(Doubt.ARGUMENT)
-    if is_return(judged.op(problem.later)) and not entry.is_step and _forgot_the_end(judged, problem, entry):
+    end = judged.op(problem.later)
+    if is_handed_out(end) and not entry.is_step and _forgot_the_end(judged, problem, entry):
         settled.add(Doubt.RESULT)
     if _is_handed_on(judged, problem, entry) or _is_filled_again(judged, problem, entry):
         settled.add(Doubt.RESULT)
@@ -168,7 +170,7 @@ def open_end(judged: Judged, problem: Problem) -> tuple[OpenEnd, Doubt] | None:
     first, later = judged.op(problem.earlier), judged.op(problem.later)
     if _has_handle(first):
         return None
-    if Doubt.RESULT in problem.doubts and is_return(later) and first.at.call <= later.at.call:
+    if Doubt.RESULT in problem.doubts and is_handed_out(later) and first.at.call <= later.at.call:
         doubt, stream = Doubt.RESULT, stream_of(first)
     elif Doubt.ARGUMENT in problem.doubts and is_entry(first) and _reads_device_memory(judged, problem):
         doubt, stream = Doubt.ARGUMENT, stream_of(later)

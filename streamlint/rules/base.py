@@ -418,6 +418,11 @@ def is_return(op: Op) -> bool:
     return op.role is Role.AFTER_CALL
 
 
+def is_handed_out(op: Op) -> bool:
+    """The same for what a generator yields, too: its consumer uses that before the generator goes on."""
+    return op.role in (Role.AFTER_CALL, Role.AFTER_YIELD)
+
+
 def namesakes(trace: Trace, found: Sequence[Conflict]) -> dict[StreamId, bool]:
     """Streams that a message about one of the conflicts would call by one name."""
     together: dict[StreamId, bool] = {}

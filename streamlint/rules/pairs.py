@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from streamlint.trace import OpId, StreamId
 
 
-_ELSEWHERE = (Role.BEFORE_CALL, Role.AFTER_YIELD)
-"""What the owner of memory writes between two calls it orders itself with what the first one left, and who
-consumes what a generator yields in flight is judged in the loop that walks it."""
+_ELSEWHERE = (Role.BEFORE_CALL,)
+"""What the owner of memory writes between two calls it orders itself with what the first one left."""
 
 
 def device_pairs(judged: Judged, *, reads: bool) -> Iterator[Conflict]:

@@ -16,7 +16,7 @@ from streamlint.rules.base import (
     on,
     quoted,
 )
-from streamlint.trace import Copy, HostEffect, Op, Origin
+from streamlint.trace import Copy, HostEffect, Op, Origin, Role
 from streamlint.witness import ByValue
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def check(judged: Judged) -> Iterator[Problem]:
         name = pairs.subject(here, conflict)
         writer = here.stream_at(earlier)
         staged = _is_staged(conflict, later)
-        read = _returned(here, conflict) if is_return(later) else f"is read {on(here, later)}"
+        read = _handed_out(here, conflict, later) or f"is read {on(here, later)}"
         if staged:
             read = "is read by the host, to be copied,"
         # A call that returns nothing has no better place than the write.
@@ -68,7 +68,12 @@ def _is_staged(conflict: Conflict, later: Op) -> bool:
 _HANDED_BACK = "is handed back"
 
 
-def _returned(judged: Judged, conflict: Conflict) -> str:
+def _handed_out(judged: Judged, conflict: Conflict, later: Op) -> str:
+    """How a function hands something out; "" of what reads it by itself."""
+    if later.role is Role.AFTER_YIELD:
+        return "is yielded"
+    if not is_return(later):
+        return ""
     memory = judged.trace.buffers[conflict.buffer]
     given = memory.origin is Origin.ARGUMENT or memory.handed
     return _HANDED_BACK if given else "is returned"
