@@ -99,4 +99,5 @@ def joined(project: Project, module: ir.Module, *own: ir.FunctionDecl) -> frozen
         return frozenset()
     # side = self.pool._side: a stream is named after the variable.
     own_touching = [decl for decl in own if touching.touches(project, decl)]
-    return frozenset(found.union(*(text_order.variables(decl, found) for decl in own_touching)))
+    libraries = {one.name for one in module.imports if one.module.partition(".")[0] in vocabulary.ROOTS}
+    return frozenset(found.union(*(text_order.variables(decl, found, libraries) for decl in own_touching)))

@@ -144,11 +144,22 @@ _ORDERING = (
 )
 
 
-def variables(decl: ir.FunctionDecl, names: Collection[str]) -> set[str]:
-    """The variables of a function that are given the value of something with one of these names."""
+def variables(decl: ir.FunctionDecl, names: Collection[str], libraries: Collection[str]) -> set[str]:
+    """The variables of a function that are given the value of something with one of these names.
+
+    ``side = torch.cuda.Stream()`` has nothing of what is called ``cuda`` elsewhere.
+    """
     function = ir.code_of(decl)
     body = _Body.of(function.body) if function is not None else _Body()
-    return {target for target, value in body.copies if _is(names, value)}
+    return {
+        target for target, value in body.copies if _is(names, value) and _begins_with(value) not in libraries
+    }
+
+
+def _begins_with(value: ir.Expr) -> str:
+    while isinstance(value, (ir.Attr, ir.Index)):
+        value = value.value
+    return value.id if isinstance(value, ir.Name) else ""
 
 
 def _with_own(module: ir.Module, name: str, made: Span) -> set[str]:
