@@ -253,7 +253,8 @@ def prepared(project: Project, module: ir.Module, construction: Construction, to
     for decl in callers_first(list(cls.methods.values())):
         if decl.name not in public or told.was_prepared(decl.qualname):
             continue
-        if not touching.surely(project, module, histories.reach(decl.name)):
+        reach = histories.reach(decl.name)
+        if not (touching.surely(project, module, reach) or _asks_others(project, module, cls, reach)):
             continue
         if not project.budgets.allows_entries(MOST_QUIET, quiet + 1, cls.qualname):
             return
@@ -272,6 +273,16 @@ def prepared(project: Project, module: ir.Module, construction: Construction, to
                 quiet = 0 if entry.label in told.busy else quiet + 1
             if entry.label in told.busy:
                 break
+
+
+def _asks_others(project: Project, module: ir.Module, cls: ir.ClassDecl, names: frozenset[str]) -> bool:
+    """Whether a method uses one of another class that works with streams: ``self.executor.step(batch)``."""
+    return any(
+        decl.name in names and decl.name != "__init__" and touching.surely(project, module, decl.names)
+        for other in all_classes(module)
+        if other is not cls
+        for decl in other.methods.values()
+    )
 
 
 def _called_from_outside(methods: Methods) -> frozenset[str]:
