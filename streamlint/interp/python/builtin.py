@@ -25,6 +25,7 @@ from streamlint.interp.python import (
     instances,
     iterators,
     kinds,
+    mappings,
     objects,
     text,
     walks,
@@ -441,10 +442,10 @@ def _dictionary(m: Machine, name: str, args: list[Value], kwargs: dict[str, Valu
         held.open = True
         if args:
             held.sample = m.python.call(m, args[0], [], {}, span)
-    elif args and isinstance(args[0], HeapV):
-        container_methods.method(m, made, "update", [args[0]], {}, span)
-    elif args:
+    elif args and not isinstance(args[0], HeapV):
         held.open = True
+    elif args and not mappings.of_pairs(m, held, args[0], span):
+        container_methods.method(m, made, "update", [args[0]], {}, span)
     for key, value in kwargs.items():
         containers.put(m, held, ConstV(key), value)
     return made

@@ -8,7 +8,7 @@ from streamlint.interp.facts import classes
 from streamlint.interp.library import used_as
 from streamlint.interp.python import containers, objects
 from streamlint.interp.state import elements, symbols
-from streamlint.interp.state.values import ConstV, HeapV, SymV, TupleV, Value
+from streamlint.interp.state.values import ConstV, HeapObject, HeapV, Shape, SymV, TupleV, Value
 from streamlint.models import python
 
 if TYPE_CHECKING:
@@ -43,6 +43,19 @@ def method(
 
 def _values(m: Machine, table: SymV) -> Value:
     return containers.lazy(m, "values", [table])
+
+
+def of_pairs(m: Machine, held: HeapObject, pairs: Value, span: Span) -> bool:
+    """``dict(zip(names, pages))`` of two lists of unknown length: one entry stands for all."""
+    source = m.heap[pairs.id] if isinstance(pairs, HeapV) else None
+    if source is None or source.shape is not Shape.LIST or not source.open or source.role != "zip":
+        return False
+    match containers.nth(m, pairs, None, span):
+        case TupleV((key, value)):
+            held.open, held.key_sample, held.sample = True, key, value
+            return True
+        case _:
+            return False
 
 
 def of_object(m: Machine, receiver: HeapV, name: str, args: Sequence[Value], span: Span) -> Value | None:
