@@ -222,11 +222,20 @@ def _may_end_aside(judged: Judged, drop: Free, run: Run) -> bool:
     return run.entry.is_step or run.entry.has_callers or bool(run.entry.orders_elsewhere)
 
 
+def _is_of_other_memory(later: Op, problem: Problem) -> bool:
+    """Whether the later operation gets memory that was given back: it does not know what that was."""
+    used = later.accesses if isinstance(later, (Launch, Copy)) else ()
+    return isinstance(later, (Alloc, Launch, Copy)) and all(a.buffer != problem.buffer for a in used)
+
+
 def _of_outside_calls(judged: Judged, problem: Problem, first: OpId, run: Run) -> set[Doubt]:
     """What a pair assumes about the calls that unseen code makes."""
     earlier, later = judged.op(first), judged.op(problem.later)
     let_go = _lets_go_itself(judged, problem, first)
     doubts = {Doubt.CALLS} if run.entry.after_others else set()
+    if run.entry.with_hooks and not _is_of_other_memory(later, problem):
+        # What a module does between its hooks may wait; that memory goes back behind it stays so.
+        doubts.add(Doubt.SOME_PATHS)
     if not is_entry(earlier) and earlier.at.call != later.at.call:
         doubts.add(Doubt.CALLS)
         if run.entry.is_step and earlier.at.call == 0 and run.entry.outside_calls:

@@ -7,6 +7,7 @@ next batch.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.interp.entries.pairs import methods_of
@@ -17,6 +18,7 @@ from streamlint.models.torch import FORWARD_HOOKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from collections.abc import Set as AbstractSet
 
     from streamlint import ir
     from streamlint.interp.entries.construction import Construction
@@ -34,8 +36,7 @@ def of_class(project: Project, module: ir.Module, construction: Construction) ->
     """The constructor of a class, or a public method, that registers hooks, and then the modules."""
     methods = methods_of(project, construction.cls)
     for decl in methods.by_name.values():
-        registers = not FORWARD_HOOKS.isdisjoint(methods.reach[decl.name])
-        if registers and (decl.name == "__init__" or methods.may_be_called(decl)):
+        if registers(methods.reach[decl.name]) and (decl.name == "__init__" or methods.may_be_called(decl)):
             yield _entry(module, construction, decl)
 
 
@@ -55,7 +56,23 @@ def _entry(module: ir.Module, construction: Construction, decl: ir.FunctionDecl)
         PAIR_PATHS,
         lines=decl.lines,
         outside_calls=(decl.name,),
+        with_hooks=True,
     )
+
+
+def behind(entry: Entry) -> Entry:
+    """A function that registers hooks, and then what they are hooked to."""
+
+    def body(m: Machine) -> None:
+        entry.body(m)
+        call_in_turn(m, m.call + 1, entry.start)
+
+    return replace(entry, label=f"{entry.label}{THEN}", body=body, paths=PAIR_PATHS, with_hooks=True)
+
+
+def registers(names: AbstractSet[str]) -> bool:
+    """Whether code with these names registers hooks around the calls of modules."""
+    return not FORWARD_HOOKS.isdisjoint(names)
 
 
 def call_in_turn(m: Machine, begin: int, span: Span) -> None:

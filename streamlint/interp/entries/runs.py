@@ -105,6 +105,9 @@ class Entry:
     of_autograd: bool = False
     """Whether autograd calls it for each tensor that an operator has just queued work on, to save it: nobody
     comes in between."""
+    with_hooks: bool = False
+    """Whether modules that hooks were registered for are called behind it: in which order, and what their own
+    code waits for, is not seen."""
     callers_cut: bool = False
     """Whether functions of the module that mention this one were not followed to their end."""
 

@@ -142,7 +142,12 @@ def _functions(
             continue
         if not is_relevant(project, decl, among):
             continue
-        yield replace(function_entry(project, module, decl), callers_cut=mentioned_in(module, decl, told.cut))
+        entry = replace(
+            function_entry(project, module, decl), callers_cut=mentioned_in(module, decl, told.cut)
+        )
+        yield entry
+        if hooked.registers(decl.called):
+            yield hooked.behind(entry)
 
 
 def function_entry(project: Project, module: ir.Module, decl: ir.FunctionDecl) -> Entry:
@@ -154,7 +159,6 @@ def function_entry(project: Project, module: ir.Module, decl: ir.FunctionDecl) -
         call(m, 0)
         if repetition.meets_itself(m):
             repetition.until_repeated(m, None, lambda number: call(m, number), 0, before)
-        hooked.call_in_turn(m, m.call + 1, decl.span)
 
     return Entry(
         decl.qualname,

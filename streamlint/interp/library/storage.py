@@ -50,7 +50,7 @@ def resized(m: Machine, view: BufferV, size: Value, span: Span) -> BufferV:
 
 
 def base(m: Machine, view: BufferV) -> Value:
-    """``x._base``: what a tensor is a view of. None if it owns its memory; of others nothing is known."""
+    """``x._base``: what a tensor is a view of; None for one that owns its memory, unknown of others."""
     made_here = view.flavor is Flavor.TORCH and m.buffers[view.id].origin is not Origin.ARGUMENT
     if made_here and not view.region and view.id not in m.life.viewed:
         return NONE
