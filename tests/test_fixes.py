@@ -72,9 +72,17 @@ def test_each_fix_mends_its_finding_and_brings_no_other(mended: list[Mending]) -
 
 
 def test_nine_of_ten_wrong_fixtures_have_a_fix(mended: list[Mending]) -> None:
-    """Advice aside: most of it is about speed, which no line that is added mends."""
+    """Advice aside: most of it is about speed, which no line that is added mends.
+
+    Nor does one keep what a launch overwrites (SL509): the expression itself has to be a copy.
+    """
     counted = [
-        sum(number for each in mended for code, number in getattr(each, name).items() if "SL9" not in code)
+        sum(
+            number
+            for each in mended
+            for code, number in getattr(each, name).items()
+            if "SL9" not in code and code != "SL509"
+        )
         for name in ("found", "fixed")
     ]
     assert counted[1] >= 0.9 * counted[0], table(mended)

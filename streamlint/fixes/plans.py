@@ -156,6 +156,12 @@ def _records(op: Op, wait: Wait | SyncEvent) -> bool:
     return isinstance(op, Record) and op.event == wait.event
 
 
+def _is_recorded_beside(trace: Trace, wait: Op) -> bool:
+    return isinstance(wait, (Wait, SyncEvent)) and any(
+        _records(op, wait) and op.lane != wait.lane for op in trace.ops
+    )
+
+
 def _record_moved(scene: Scene, evidence: Occurrence) -> Iterator[Fix]:
     """``done.record()`` behind the work that it should cover, in one block: the stream is the same there."""
     number = _early_record(evidence)
@@ -165,6 +171,9 @@ def _record_moved(scene: Scene, evidence: Occurrence) -> Iterator[Fix]:
     block = record.source.block(record.statement)
     for place in scene.behind(evidence.earlier, evidence.later):
         if place.source is record.source and place.statement in block:
+            if block.index(record.statement) > block.index(place.statement):
+                # for k in keys: pages[k].copy_(x[k]); ready[k].record(): another one is waited for.
+                return
             edits = statements.moved(record.source, record.statement, place)
             if edits is not None:
                 yield Fix("Record the event behind the work that it should cover", edits, safe=False)
@@ -205,9 +214,12 @@ def _explained(evidence: Occurrence) -> list[tuple[int, int]]:
 
 
 def _waits_for_nothing(scene: Scene, evidence: Occurrence) -> Iterator[Fix]:
-    """The wait taken out, and one for the streams in its place that were meant."""
-    wait = scene.statement(evidence.later)
-    if wait is None or not statements.is_only(wait, scene.trace.ops[evidence.later].at.span):
+    """The wait taken out, and one for the streams in its place that were meant.
+
+    Not where another thread records what it waits for: what that has queued by then is known to nobody.
+    """
+    wait, op = scene.statement(evidence.later), scene.trace.ops[evidence.later]
+    if wait is None or not statements.is_only(wait, op.at.span) or _is_recorded_beside(scene.trace, op):
         return
     orders = [order.fixed(scene, *pair, whole_device=False) for pair in _explained(evidence)]
     known = [fix for found in orders for fix in found[:1]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from typing_extensions import assert_never
@@ -100,6 +101,7 @@ def barrier(
 def recorded_behind(m: Machine, span: Span) -> None:
     """A call that records an event of its own on the current stream: others will wait for it."""
     event = m.new_event("future", None, Lib.TORCH)
+    m.events[event.id] = replace(m.events[event.id], handed=True)
     stream = m.current_stream(Lib.TORCH)
     m.emit(Record(m.site(span), m.lane, stream=stream.id, event=event.id))
 
