@@ -215,11 +215,12 @@ def _may_end_aside(judged: Judged, drop: Free, run: Run) -> bool:
     """Whether the caller may wait for what a call has left before it allocates.
 
     It may call a step, as in ``self._send(x)``, and then ``current.wait_stream(self.side)``. What callers
-    gave is theirs anyway.
+    gave is theirs anyway, and what a program in sight allocates is seen where that runs.
     """
     if judged.trace.buffers[drop.buffer].origin is Origin.ARGUMENT:
         return False
-    return run.entry.is_step or run.entry.has_callers or bool(run.entry.orders_elsewhere)
+    entry = run.entry
+    return entry.is_step or entry.has_callers or entry.order_in_sight or bool(entry.orders_elsewhere)
 
 
 def _is_of_other_memory(later: Op, problem: Problem) -> bool:

@@ -13,6 +13,7 @@ from streamlint.trace import (
     CallbackEnd,
     Copy,
     CudaCall,
+    Evidence,
     Free,
     HostAccess,
     HostSignal,
@@ -89,7 +90,9 @@ def _is_cuda_call(judged: Judged, op: Op) -> bool:
         case Spawn() | Join() | HostWait() | HostSignal():
             return False
         case Alloc(buffer=buffer):
-            return judged.trace.buffers[buffer].space is not Space.PAGEABLE
+            # What code that is not seen gives, ``codec.decompress(row)``, may be on the host.
+            made = judged.trace.buffers[buffer]
+            return made.space is not Space.PAGEABLE and made.residence is not Evidence.ASSUMED
         case SyncDevice(doubts=doubts):
             return not doubts
         case _:

@@ -108,6 +108,8 @@ def _overlap_axis(a: Selector, b: Selector) -> Overlap:
             return Overlap.YES
         case Interval(), Interval():
             return Overlap.YES if a.lo < b.hi and b.lo < a.hi else Overlap.NO
+        case (Shifted(by), Interval() as fixed) | (Interval() as fixed, Shifted(by)):
+            return Overlap.YES if by == str(fixed.lo) else Overlap.MAYBE
         case Symbol(), Symbol():
             return Overlap.NO
         case SymbolSlice(), SymbolSlice():

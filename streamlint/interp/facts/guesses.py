@@ -80,8 +80,19 @@ def _stream(m: Machine) -> StreamId:
     return m.current_stream(m.project.arrays_of(m.frame.env.module)).id
 
 
+def _are_numbers(m: Machine, *operands: Value) -> bool:
+    """``self.size // 2`` of a ``size: int``."""
+    unknown = [value for value in operands if not isinstance(value, ConstV)]
+    return all(
+        isinstance(value, SymV) and known.of_value(m, value.symbol).kind is Kind.PLAIN for value in unknown
+    )
+
+
 def note(m: Machine, op: str, left: Value, right: Value, result: SymV, span: Span) -> None:
-    """Marks an operator that may be device work."""
+    """Marks an operator that may be device work; what is computed of numbers is one."""
+    if _are_numbers(m, left, right):
+        m.plain.add(result.symbol)
+        return
     if not m.frame.touches or op not in _OPERATORS or result.symbol in m.guesses or is_captured(m):
         return
     if not all(isinstance(value, (SymV, ConstV)) for value in (left, right)):

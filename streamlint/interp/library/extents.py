@@ -37,6 +37,18 @@ def sized(m: Machine, view: BufferV, size: Value) -> BufferV:
             return view
 
 
+def from_there(view: BufferV) -> BufferV:
+    """What a kernel gets that is given an address behind the beginning: how far it goes is not known.
+
+    ``launch(lane, config, kernel, base + 4 * i * chunk)``: each works on its part, or on all that follows.
+    """
+    match view.region:
+        case (*front, Interval(lo, hi)) if view.flavor is Flavor.POINTER and hi == UNBOUNDED:
+            return BufferV(view.id, (*front, Shifted(str(lo))), view.flavor)
+        case _:
+            return view
+
+
 def at_address(m: Machine, address: Value, of: symbols.Symbol) -> Value:
     """What ``(ctypes.c_ubyte * n).from_address(address)`` lies over; ``of`` is what stands before the dot."""
     view = names.settle(m, address)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.frozen import frozen
+from streamlint.interp.library import extents
 from streamlint.interp.state import elements, symbols
 from streamlint.interp.state.values import NONE, BufferV, Value, symbol_of
 from streamlint.models import triton
@@ -33,6 +34,7 @@ class Place:
 
 def placed(view: BufferV, place: Place | None, given: Mapping[str, Value]) -> BufferV:
     """The part of an argument that a kernel works on, for the numbers that it is given."""
+    view = extents.from_there(view)
     if place is None:
         return view
     numbers = [given.get(name, NONE) for name in place.by]

@@ -28,6 +28,7 @@ from streamlint.interp.library import (
 )
 from streamlint.interp.state import elements, flavors, lifetime, names, symbols
 from streamlint.interp.state.values import (
+    NONE,
     BufferV,
     ConstV,
     Flavor,
@@ -255,7 +256,8 @@ def method(
         tensors.operate(m, span, name, [view])
         return m.new_buffer("", Space.PAGEABLE, Origin.RESULT, Flavor.TORCH, span)
     if name.endswith("_") and not name.endswith("__"):
-        return in_place.method(m, view, name, args, kwargs, span)
+        in_place.method(m, rows_of(view, name, args, kwargs), name, args, kwargs, span)
+        return view
     may_be_table = _may_be_table(m, view) and not (args or kwargs)
     if may_be_table and (listed := _of_table(m, view, name, span)) is not None:
         return listed
@@ -265,7 +267,8 @@ def method(
         return unresolved.opaque(m, name, [view, *args], kwargs, span)
     if m.buffers[view.id].kind is not Evidence.SHOWN and (held := _of_holder(m, view, name, args, span)):
         return held
-    made = tensors.operate(m, span, name, [view, *args], extra=list(kwargs.values()))
+    rows = rows_of(view, name, args, kwargs)
+    made = tensors.operate(m, span, name, [rows, *args], extra=list(kwargs.values()))
     if name == "backward":
         keeps_graph = any(
             copies.is_true(m, kwargs[kept], span, kept) for kept in KEEPS_GRAPH if kept in kwargs
@@ -281,3 +284,11 @@ def method(
     if name == "contiguous" and isinstance(made, BufferV):
         return layout.made(m, made, name, kwargs)
     return sizes.as_mask(m, made) if name in model.MASKS else made
+
+
+def rows_of(view: BufferV, name: str, args: list[Value], kwargs: dict[str, Value]) -> BufferV:
+    """The rows that a method works on: ``pages.index_select(0, slots)``."""
+    index = kwargs.get("index", args[1] if len(args) > 1 else NONE)
+    if name not in model.BY_ROWS or not isinstance(index, BufferV):
+        return view
+    return BufferV(view.id, (*view.region, elements.selector(index)), view.flavor)

@@ -398,7 +398,8 @@ def _view(m: Machine, value: BufferV, at: Value, span: Span) -> Value:
     if isinstance(at, SymV) and value.flavor is Flavor.TORCH and at.symbol in m.forms.tensors:
         at = tensors.as_buffer(m, at, kind=Evidence.SHOWN)
     if isinstance(at, BufferV) and at.flavor is not Flavor.OPAQUE:
-        made = tensors.operate(m, span, "operator []", [value, at])
+        rows = BufferV(value.id, (*value.region, elements.selector(at)), value.flavor)
+        made = tensors.operate(m, span, "operator []", [rows, at])
         if at.id in m.forms.masks:
             # x[x > 0]: how many elements that is, the host must know.
             sizes.waits(m, [value, at], span, "indexing with a mask")

@@ -19,7 +19,7 @@ from streamlint.interp.state.values import (
     Value,
     symbol_of,
 )
-from streamlint.trace import UNBOUNDED, Interval, Region, Selector, Symbol, SymbolSlice
+from streamlint.trace import UNBOUNDED, Interval, Region, Selector, Shifted, Symbol, SymbolSlice
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -114,6 +114,9 @@ def selector(at: Value) -> Selector:
             if first and _is_left_out(hi):
                 return Interval(first, UNBOUNDED)
             return SymbolSlice(None if first == 0 else _bound(lo), _bound(hi))
+        case BufferV():
+            # pages[slots]: two tensors of indices may name no row in common, or the same ones.
+            return Shifted(text_of(symbol_of(at)))
         case _:
             return Symbol(text_of(symbol_of(at)))
 
