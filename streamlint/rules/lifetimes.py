@@ -87,6 +87,21 @@ def kept_for(judged: Judged, buffer: BufferId, stream: StreamId, before: OpId) -
     return doubts
 
 
+def kept_alike(judged: Judged, problem: Problem, use: Op) -> bool:
+    """Whether memory that the same statement allocates is kept for the stream of the use somewhere.
+
+    ``param.data = source.to(device)``, ``param.data.record_stream(current)``: which of the parameters a walk
+    comes by is not always told apart.
+    """
+    buffers = judged.trace.buffers
+    return problem.buffer is not None and any(
+        isinstance(op, KeepAlive)
+        and op.stream == stream_of(use)
+        and buffers[op.buffer].span == buffers[problem.buffer].span
+        for op in judged.trace.ops
+    )
+
+
 def _may_be_one(judged: Judged, a: StreamId, b: StreamId) -> bool:
     kinds = {judged.trace.streams[a].kind, judged.trace.streams[b].kind}
     return bool(kinds & {StreamKind.CURRENT, StreamKind.UNKNOWN})
