@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streamlint.frozen import frozen
 from streamlint.interp.state import symbols
 from streamlint.interp.state.numbers import linear
 from streamlint.interp.state.values import ConstV, HeapV, SymV, Value, symbol_of
@@ -67,11 +68,20 @@ def has_ended(m: Machine, source: Value, turn: int) -> bool:
     )
 
 
-_TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+_TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "=="}
 
 
-def _more_than(op: str, left: Value, right: Value) -> tuple[int, Symbol, bool] | None:
-    """``n > k`` by ``k`` and ``n``, and whether the comparison asks for that or for the opposite."""
+@frozen()
+class _Question:
+    """``k < n``, or with ``equal`` ``k == n``, of a number ``k``; ``wanted``: or the opposite."""
+
+    number: int
+    length: Symbol
+    equal: bool = False
+    wanted: bool = True
+
+
+def _question(op: str, left: Value, right: Value) -> _Question | None:
     match left, right:
         case (ConstV(int() as number), SymV(symbol)) if op in _TURNED:
             pass
@@ -80,33 +90,45 @@ def _more_than(op: str, left: Value, right: Value) -> tuple[int, Symbol, bool] |
         case _:
             return None
     length, far = linear(symbol)
+    if op == "==":
+        return _Question(number - far, length, equal=True)
     # As k < n, k <= n, k > n or k >= n
-    return number - far - (op in ("<=", ">")), length, op in ("<", "<=")
+    return _Question(number - far - (op in ("<=", ">")), length, wanted=op in ("<", "<="))
 
 
 def answer(m: Machine, op: str, left: Value, right: Value) -> bool | None:
     """What the passes tell of such a question, and which are still to come after the answer."""
-    asked = _more_than(op, left, right)
+    asked = _question(op, left, right)
     if asked is None:
         return None
-    number, length, wanted = asked
+    more = _is_more(m, asked.length, asked.number)
+    if more is None:
+        return None
+    if not asked.equal:
+        return more == asked.wanted
+    if more or m.numbers.most[asked.length] < asked.number:
+        return False
+    return True if m.numbers.least.get(asked.length) == asked.number else None
+
+
+def _is_more(m: Machine, length: Symbol, number: int) -> bool | None:
+    """Whether there are more elements than that. None: not known, and not for the next passes to say."""
     least, most = m.numbers.least.get(length, 0), m.numbers.most.get(length)
     if number < least:
-        return wanted
+        return True
     if most is not None and number >= most:
-        return not wanted
+        return False
     if length not in m.numbers.walked or number - least >= FAR:
         return None
     if m.numbers.walked[length]:
         m.numbers.least[length] = number + 1
-        return wanted
+        return True
     m.numbers.most[length] = number
-    return not wanted
+    return False
 
 
 def told(m: Machine, asked: Comparison, *, holds: bool) -> None:
     """An answer says how many elements there are at most: ``if self.sent < n: self.send()`` is left out."""
-    found = _more_than(asked.op, asked.left, asked.right)
-    if found is not None and holds != found[2]:
-        number, length, _ = found
-        m.numbers.most[length] = min(m.numbers.most.get(length, number), number)
+    found = _question(asked.op, asked.left, asked.right)
+    if found is not None and holds != (found.wanted and not found.equal):
+        m.numbers.most[found.length] = min(m.numbers.most.get(found.length, found.number), found.number)
