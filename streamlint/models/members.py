@@ -66,3 +66,8 @@ OF_POINTERS = frozenset({"value", "ptr", "handle", "device_pointer"})
 """What an address gives again under such a name: ``c_void_p(address).value``."""
 ADDRESS_ENDS = ("ptr", "handle", "address", "offset")
 """Ends of names of what are numbers: ``array.data.ptr + offset``."""
+
+BY_ROWS = frozenset(
+    "index_select gather scatter index_copy_ index_add_ index_fill_ scatter_ scatter_add_".split()
+)
+"""Methods whose second argument, ``index``, is a tensor that names rows."""

@@ -430,14 +430,6 @@ MAY_BE_IN_PLACE = frozenset(
 )
 """Those with a parameter ``inplace``."""
 
-BY_ROWS = frozenset(
-    "index_select gather scatter index_copy_ index_add_ index_fill_ scatter_ scatter_add_".split()
-)
-"""Methods whose second argument, ``index``, is a tensor that names the rows.
-
-https://docs.pytorch.org/docs/stable/generated/torch.Tensor.index_copy_.html
-"""
-
 HOST_READ_METHODS = frozenset(
     "item tolist __bool__ __int__ __float__ __array__ __repr__ __index__ __format__".split()
 )

@@ -142,7 +142,7 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
         return made
     args = [_as_tensor(m, value) if i == 0 else value for i, value in enumerate(args)]
     if args and isinstance(args[0], BufferV):
-        args[0] = tensor_methods.rows_of(args[0], last, args[1:], kwargs)
+        args[0] = tensor_methods.rows_of(m, args[0], last, args[1:], kwargs)
     out = kwargs.pop("out", None)
     sources = tensors.buffers_in(m, [*args, *kwargs.values()])
     if not sources and out is None and owner == "torch" and any(isinstance(a, TupleV) for a in args):

@@ -256,7 +256,7 @@ def method(
         tensors.operate(m, span, name, [view])
         return m.new_buffer("", Space.PAGEABLE, Origin.RESULT, Flavor.TORCH, span)
     if name.endswith("_") and not name.endswith("__"):
-        in_place.method(m, rows_of(view, name, args, kwargs), name, args, kwargs, span)
+        in_place.method(m, rows_of(m, view, name, args, kwargs), name, args, kwargs, span)
         return view
     may_be_table = _may_be_table(m, view) and not (args or kwargs)
     if may_be_table and (listed := _of_table(m, view, name, span)) is not None:
@@ -267,7 +267,7 @@ def method(
         return unresolved.opaque(m, name, [view, *args], kwargs, span)
     if m.buffers[view.id].kind is not Evidence.SHOWN and (held := _of_holder(m, view, name, args, span)):
         return held
-    rows = rows_of(view, name, args, kwargs)
+    rows = rows_of(m, view, name, args, kwargs)
     made = tensors.operate(m, span, name, [rows, *args], extra=list(kwargs.values()))
     if name == "backward":
         keeps_graph = any(
@@ -286,9 +286,7 @@ def method(
     return sizes.as_mask(m, made) if name in model.MASKS else made
 
 
-def rows_of(view: BufferV, name: str, args: list[Value], kwargs: dict[str, Value]) -> BufferV:
+def rows_of(m: Machine, view: BufferV, name: str, args: list[Value], kwargs: dict[str, Value]) -> BufferV:
     """The rows that a method works on: ``pages.index_select(0, slots)``."""
     index = kwargs.get("index", args[1] if len(args) > 1 else NONE)
-    if name not in model.BY_ROWS or not isinstance(index, BufferV):
-        return view
-    return BufferV(view.id, (*view.region, elements.selector(index)), view.flavor)
+    return elements.rows(m, view, index) if name in members.BY_ROWS else view

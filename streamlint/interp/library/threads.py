@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from streamlint import ir
 from streamlint.interp.facts import classes
 from streamlint.interp.library import devices, escape, feeding, tensors
 from streamlint.interp.state import arguments, elements, lifetime, names
@@ -32,11 +33,10 @@ from streamlint.interp.state.values import (
     TupleV,
     Value,
 )
-from streamlint.models import host, python
+from streamlint.models import host, python, vocabulary
 from streamlint.trace import MAIN_LANE, Callback, Doubt, Join, LaneId, MonitorKind, Spawn
 
 if TYPE_CHECKING:
-    from streamlint import ir
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.project import Project
     from streamlint.interp.state.symbols import Symbol
@@ -216,6 +216,25 @@ def joined(m: Machine, thread: HeapV, span: Span, *, limited: bool = False) -> N
         join = Join(m.site(span), m.lane, child=lane, limited=limited)
         _doubt_limited(m, join)
         m.emit(join)
+        if not limited and _is_left_asleep(m, thread):
+            escape.barrier(m, escape.all_streams(m), span, "the end of the thread", Doubt.BUDGET)
+
+
+def _is_left_asleep(m: Machine, thread: HeapV) -> bool:
+    """Whether a thread was last seen where it waits for a queue, and its function has a wait for the device.
+
+    It has ended when it is joined: ``while self.jobs.get(): ...``, and then ``stream.synchronize()``.
+    """
+    waiting = (*m.left_asleep, *(sleeper for sleepers in m.asleep.values() for sleeper in sleepers))
+    return any(
+        sleeper.thread == thread and isinstance(sleeper.target, FuncV) and _waits(sleeper.target)
+        for sleeper in waiting
+    )
+
+
+def _waits(target: FuncV) -> bool:
+    function = target.function
+    return not isinstance(function, ir.FunctionDecl) or not vocabulary.HOST_WAITS.isdisjoint(function.called)
 
 
 def _lane(m: Machine, thread: HeapV) -> LaneId | None:
@@ -279,7 +298,9 @@ def wake(m: Machine, queue: HeapV, name: str, span: Span) -> None:
         # The thread holds what it takes until it is done with it: self.tasks.put(Task(page, done))
         taken = tensors.buffers_in(m, m.heap[queue.id].items, unknown=False, objects=True)
         lifetime.escapes(m, taken, span)
-        if m.project.budgets.allows(MOST_WAKES, sleeper.wakes + 1):
+        if not m.project.budgets.allows(MOST_WAKES, sleeper.wakes + 1):
+            m.left_asleep.append(sleeper)
+        else:
             _run(m, sleeper.thread, sleeper.target, sleeper.args, sleeper.kwargs, span, sleeper.wakes + 1)
 
 

@@ -398,8 +398,7 @@ def _view(m: Machine, value: BufferV, at: Value, span: Span) -> Value:
     if isinstance(at, SymV) and value.flavor is Flavor.TORCH and at.symbol in m.forms.tensors:
         at = tensors.as_buffer(m, at, kind=Evidence.SHOWN)
     if isinstance(at, BufferV) and at.flavor is not Flavor.OPAQUE:
-        rows = BufferV(value.id, (*value.region, elements.selector(at)), value.flavor)
-        made = tensors.operate(m, span, "operator []", [rows, at])
+        made = tensors.operate(m, span, "operator []", [elements.rows(m, value, at), at])
         if at.id in m.forms.masks:
             # x[x > 0]: how many elements that is, the host must know.
             sizes.waits(m, [value, at], span, "indexing with a mask")
@@ -460,9 +459,10 @@ def set_index(m: Machine, container: Value, at: Value, value: Value, span: Span)
             _has_more(m, container, key)
             put(m, m.heap[container.id], key, results.stored(m, value))
         case BufferV():
-            target = BufferV(
-                container.id, elements.selected(container, names.settle(m, at)), container.flavor
-            )
+            at = names.settle(m, at)
+            target = elements.rows(m, container, at)
+            if target is container:
+                target = replace(container, region=elements.selected(container, at))
             in_place.assign(m, target, value, span)
         case SymV() if (
             isinstance(value, BufferV) and (shown := _shows_memory(names.settle(m, at))) is not None

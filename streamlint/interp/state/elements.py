@@ -19,7 +19,7 @@ from streamlint.interp.state.values import (
     Value,
     symbol_of,
 )
-from streamlint.trace import UNBOUNDED, Interval, Region, Selector, Shifted, Symbol, SymbolSlice
+from streamlint.trace import UNBOUNDED, Interval, Origin, Region, Selector, Shifted, Symbol, SymbolSlice
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -114,11 +114,17 @@ def selector(at: Value) -> Selector:
             if first and _is_left_out(hi):
                 return Interval(first, UNBOUNDED)
             return SymbolSlice(None if first == 0 else _bound(lo), _bound(hi))
-        case BufferV():
-            # pages[slots]: two tensors of indices may name no row in common, or the same ones.
-            return Shifted(text_of(symbol_of(at)))
         case _:
             return Symbol(text_of(symbol_of(at)))
+
+
+def rows(m: Machine, view: BufferV, index: Value) -> BufferV:
+    """``pages[slots]``, where the program has made ``slots``: other indices may name no row in common.
+
+    ``slots = torch.arange(first, first + n)``. Those that somebody else gives may be the same each time.
+    """
+    made = isinstance(index, BufferV) and m.buffers[index.id].origin in (Origin.RESULT, Origin.ALLOCATED)
+    return BufferV(view.id, (*view.region, Shifted(text_of(symbol_of(index)))), view.flavor) if made else view
 
 
 def selector_of(at: symbols.Symbol) -> Selector:

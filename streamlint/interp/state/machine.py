@@ -163,11 +163,27 @@ class Machine(Path):
         made_on: DeviceId | None = None,
         passed: Passed | None = None,
     ) -> StreamV:
+        if span is not None and (before := self._made_before_waking(span)) is not None:
+            return before
         number = StreamId(len(self.streams))
         where = device if device is not None else self.device
         made = Stream(number, kind, where, name, span, made_on, passed, call=self._call_of_maker())
         self.streams[number] = replace(made, words=words.of(lib)) if lib is not None else made
+        if span is not None:
+            self.made_by_lane.setdefault((self.lane, span), []).append(StreamV(number, lib))
         return StreamV(number, lib)
+
+    def _made_before_waking(self, span: Span) -> StreamV | None:
+        """A thread that is woken runs from its beginning: what it makes there, it had made when it began."""
+        first = self.threads.get(self.lane)
+        if first is None:
+            return None
+        again = self.made_by_lane.setdefault((self.lane, span), [])
+        made = self.made_by_lane.get((first, span), [])
+        if len(again) >= len(made):
+            return None
+        again.append(made[len(again)])
+        return again[-1]
 
     def _call_of_maker(self) -> int | None:
         """The call in which an object makes something for itself; None for what a module may keep."""

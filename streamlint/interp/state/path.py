@@ -206,6 +206,8 @@ class Path:
     """The last launch of a graph that has written memory anew: see ``interp/state/results.py``."""
     asleep: dict[int, list[Sleeper]] = field(default_factory=dict)
     """Threads that wait for what is put into a queue, by its number on the heap."""
+    left_asleep: list[Sleeper] = field(default_factory=list)
+    """Threads that were woken more often than is followed: how they end is not known."""
     coalescing: StreamId | None = None
     """The stream of the process group whose collectives are made one in the block that runs."""
     open_groups: int = 0
@@ -225,6 +227,8 @@ class Path:
     """How many blocks are open of objects that may be locks, for all that is known: ``with self.mutex:``."""
     threads: dict[LaneId, LaneId] = field(default_factory=dict)
     """The first lane of a thread, by those that it had later ..."""
+    made_by_lane: dict[tuple[LaneId, Span], list[StreamV]] = field(default_factory=dict)
+    """The streams that each has made, by the call."""
     pooled: set[LaneId] = field(default_factory=set)
     """... and the lanes of pools, which may be of one thread."""
     pools: dict[Symbol, Pool] = field(default_factory=dict)
