@@ -119,12 +119,17 @@ def selector(at: Value) -> Selector:
 
 
 def rows(m: Machine, view: BufferV, index: Value) -> BufferV:
-    """``pages[slots]``, where the program has made ``slots``: other indices may name no row in common.
+    """``pages[slots]``, where the program has computed ``slots``: other indices may name no row in common.
 
-    ``slots = torch.arange(first, first + n)``. Those that somebody else gives may be the same each time.
+    ``slots = torch.arange(first, first + n)``. Those that somebody else gives, as ``torch.tensor(ids)`` too,
+    may be the same each time.
     """
-    made = isinstance(index, BufferV) and m.buffers[index.id].origin in (Origin.RESULT, Origin.ALLOCATED)
-    return BufferV(view.id, (*view.region, Shifted(text_of(symbol_of(index)))), view.flavor) if made else view
+    if not isinstance(index, BufferV):
+        return view
+    known = m.buffers[index.id]
+    if known.of_values or known.origin not in (Origin.RESULT, Origin.ALLOCATED):
+        return view
+    return BufferV(view.id, (*view.region, Shifted(text_of(symbol_of(index)))), view.flavor)
 
 
 def selector_of(at: symbols.Symbol) -> Selector:
