@@ -223,6 +223,10 @@ BROKEN = (
 NO_EXTERNAL = "this version of Warp records no external events"
 NO_SOURCE = "the source of its kernel is in a file that is not there"
 EITHER_FIRST = "either thread may come first, with a value of its own"
+GIVEN_BACK = "gives back the tensor itself, which is read when all is idle; shown where it is summed up"
+SAME_PAGE = "each pass uploads the same values; shown where each has its own"
+ONE_RANK = "with one rank an all-reduce in place does nothing; shown with two"
+PINNED_AGAIN = "the reference gets the pinned block as well: the value is wrong in each run"
 GONE = "nothing is late: the memory is gone, and what uses its allocator afterwards fails"
 KNOWN = {
     "torch/sl101_joined_for_a_time::watched_bad": "the thread has ended in the time that it is given",
@@ -249,6 +253,24 @@ KNOWN = {
     "torch/sl103_recorded_by_threads::saves_bad": EITHER_FIRST,
     "torch/sl103_recorded_by_threads::fills_bad": EITHER_FIRST,
     "torch/sl102_left_by_locks::published_ok": EITHER_FIRST,
+    "torch/sl101_events_of_uploads::uploaded_bad": GIVEN_BACK,
+    "torch/sl101_events_that_nobody_has::scaled_bad": GIVEN_BACK,
+    "torch/sl401_parts_of_a_page::halves_bad": SAME_PAGE,
+    "torch/sl401_saved_by_functions::trained_bad": SAME_PAGE,
+    "torch/sl401_saved_by_functions::saved_aside_bad": SAME_PAGE,
+    "torch/sl401_saved_by_functions::layers_bad": SAME_PAGE,
+    "torch/sl202_beside_threads::refilled_bad": EITHER_FIRST,
+    "torch/sl202_beside_threads::joined_bad": EITHER_FIRST,
+    "torch/sl202_beside_threads::load_bad": EITHER_FIRST,
+    "torch/sl504_pinned_sources::dropped_bad": PINNED_AGAIN,
+    "torch/sl504_pinned_sources::decoded_bad": PINNED_AGAIN,
+    "torch/sl401_kept_in_long_loops::long_loop_bad": (
+        "indices are overwritten: an assertion on the device ends the program"
+    ),
+    "torch/sl602_coalesced_collectives::summed_bad": ONE_RANK,
+    "torch/sl602_values_of_futures::polled_bad": ONE_RANK,
+    "torch/sl602_values_of_futures::in_a_list_bad": ONE_RANK,
+    "nccl/sl101_groups::reduced_bad": ONE_RANK,
     "numba/sl201_awaited_callbacks::awaited_ok": BROKEN,
     "numba/sl302_blocking_host_callback::event_bad": BROKEN,
     "numba/sl302_blocking_host_callback::event_ok": BROKEN,
