@@ -16,7 +16,7 @@ from streamlint.interp.library import (
     operators,
     unresolved,
 )
-from streamlint.interp.python import builtin, module_containers, trees
+from streamlint.interp.python import builtin, kinds, module_containers, trees
 from streamlint.interp.state.values import ApiV, FuncV, MethodV, Value, symbol_of
 from streamlint.models import host, vocabulary
 from streamlint.models import torch as torch_model
@@ -31,6 +31,8 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
     last = path.rpartition(".")[2]
     if path in torch_model.MODULE_MAKERS:
         return ApiV("torch.cuda")
+    if path == "torch.is_tensor" and len(args) == 1:
+        return kinds.isinstance_of(m, [*args, ApiV("torch.Tensor")])
     if path in host.GENERATORS:
         return ApiV(host.GENERATORS[path])
     if path == arrays.LAUNCH and isinstance(args[0], FuncV) and kernels.library(m, args[0]) is Lib.TORCH:
