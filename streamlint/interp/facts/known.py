@@ -448,7 +448,7 @@ def _of_symbol(m: Machine, symbol: Symbol) -> Fact:
     chain = (symbol, *symbols.owners(symbol))
     if any(symbols.function_called(one) in python.GIVES_NUMBER for one in chain):
         return PLAIN
-    if any(symbols.function_called(one).startswith("numpy.random.") for one in chain):
+    if any(one in m.of_numpy or symbols.function_called(one).startswith("numpy.random.") for one in chain):
         return kinds.tensor(Space.PAGEABLE)
     for one in reversed(chain):
         if isinstance(one, symbols.Item):

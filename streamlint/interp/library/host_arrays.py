@@ -141,6 +141,10 @@ def function(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value],
         tensors.read_on_host(m, view, span, path.rpartition(".")[2])
     for view in tensors.buffers_in(m, [out] if out is not None else [], unknown=False):
         tensors.write_on_host(m, view, span, path.rpartition(".")[2])
-    if reads and not kwargs.get("dtype"):
-        return m.result(path, span)
-    return out if out is not None else m.result(path, span)
+    if out is not None and not (reads and not kwargs.get("dtype")):
+        return out
+    given = m.result(path, span)
+    if reads:
+        # numpy.abs(page), of which page.max() is asked then: it is an array of NumPy's itself.
+        m.of_numpy.add(given.symbol)
+    return given
