@@ -37,16 +37,19 @@ def problems(judged: Judged) -> Iterator[Problem]:
             yield _problem(judged, record, number, races)
 
 
-def _races(judged: Judged, record: Record, wait: OpId) -> frozenset[tuple[OpId, OpId]]:
-    """What is used behind the wait while calls of the group may not be done with it."""
+def races_behind(judged: Judged, wait: OpId) -> frozenset[tuple[OpId, OpId]]:
+    """The races that come after the wait on the stream that was meant to wait, or on the host."""
     waiting = stream_of(judged.op(wait))
     return frozenset(
         (conflict.earlier, conflict.later)
         for conflict in judged.conflicts
-        if conflict.later > wait
-        and stream_of(judged.op(conflict.later)) == waiting
-        and _is_called_in(judged, conflict.earlier, record)
+        if conflict.later > wait and stream_of(judged.op(conflict.later)) == waiting
     )
+
+
+def _races(judged: Judged, record: Record, wait: OpId) -> frozenset[tuple[OpId, OpId]]:
+    """What is used behind the wait while calls of the group may not be done with it."""
+    return frozenset(pair for pair in races_behind(judged, wait) if _is_called_in(judged, pair[0], record))
 
 
 def _is_called_in(judged: Judged, number: OpId, record: Record) -> bool:

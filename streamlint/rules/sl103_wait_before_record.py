@@ -13,7 +13,6 @@ from streamlint.rules.base import (
     Note,
     Problem,
     Rule,
-    stream_of,
 )
 from streamlint.trace import OpId, Record, Spawn, SyncEvent, Wait
 from streamlint.witness import ByValue
@@ -57,7 +56,7 @@ def check(judged: Judged) -> Iterator[Problem]:
             help=f"record {name} after the work that must be waited for, and before this wait",
             notes=(Note(record.at.span, "first recorded here"),) if record is not None else (),
             doubts=wait.doubts | (record.doubts if record is not None else frozenset()),
-            explains=_explained(judged, number),
+            explains=recorded_in_group.races_behind(judged, number),
             unless_recorded=event if record is None else None,
             settled_by=partial(_sees_a_record, wait.at.span),
         )
@@ -92,17 +91,6 @@ def _empty_waits(judged: Judged) -> Iterator[OpId]:
         else:
             empty.setdefault(op.at.span, OpId(number))
     yield from (number for place, number in empty.items() if place not in seen)
-
-
-def _explained(judged: Judged, wait: OpId) -> frozenset[tuple[OpId, OpId]]:
-    """The races that come after the wait on the stream that was meant to wait."""
-    op = judged.op(wait)
-    waiting = op.stream if isinstance(op, Wait) else None
-    return frozenset(
-        (conflict.earlier, conflict.later)
-        for conflict in judged.conflicts
-        if conflict.later > wait and stream_of(judged.op(conflict.later)) == waiting
-    )
 
 
 RULE = Rule(
