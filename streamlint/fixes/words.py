@@ -87,7 +87,7 @@ def stream_waits(sight: Sight, second: Named, first: Named, event: str) -> tuple
     waited = _stream_waits_event(sight, lib, event, second)
     if made is None or recorded is None or waited is None:
         return None
-    gone = _call(sight, lib, Destroys, {"event": event, "hEvent": event})
+    gone = _call(sight, lib, Destroys, _arguments(lib, event=event))
     return (f"{event} = {made}", recorded, waited, *([gone] if gone is not None else []))
 
 
@@ -110,7 +110,7 @@ def event_records(sight: Sight, lib: Lib, event: str, stream: Named) -> str | No
     method = next((api for api in models.BY_LIB[lib].event_methods if _has(api, Records)), None)
     if method is not None:
         return f"{event}.{method.name}({stream.text})"
-    return _call(sight, lib, Records, _arguments(event, stream))
+    return _call(sight, lib, Records, _arguments(lib, event, stream.text))
 
 
 def _stream_waits_event(sight: Sight, lib: Lib, event: str, stream: Named) -> str | None:
@@ -120,15 +120,7 @@ def _stream_waits_event(sight: Sight, lib: Lib, event: str, stream: Named) -> st
     method = next((api for api in models.BY_LIB[lib].event_methods if _has(api, StreamWaitsEvent)), None)
     if method is not None:
         return f"{event}.{method.name}({stream.text})"
-    return _call(sight, lib, StreamWaitsEvent, _arguments(event, stream))
-
-
-def _arguments(event: str, stream: Named) -> dict[str, str]:
-    return {
-        **dict.fromkeys(("event", "hEvent"), event),
-        **dict.fromkeys(("stream", "hStream", "stream_or_device"), stream.text),
-        **dict.fromkeys(("flags", "Flags"), "0"),
-    }
+    return _call(sight, lib, StreamWaitsEvent, _arguments(lib, event, stream.text))
 
 
 def host_waits(sight: Sight, stream: Named) -> str | None:
@@ -136,7 +128,7 @@ def host_waits(sight: Sight, stream: Named) -> str | None:
     method = _method(stream.lib, HostWaitsStream) if not stream.raw else None
     if method is not None:
         return f"{stream.text}.{method.name}()"
-    return _call(sight, stream.lib, HostWaitsStream, _arguments("", stream))
+    return _call(sight, stream.lib, HostWaitsStream, _arguments(stream.lib, stream=stream.text))
 
 
 def host_waits_event(sight: Sight, lib: Lib, event: str) -> str | None:
@@ -145,7 +137,7 @@ def host_waits_event(sight: Sight, lib: Lib, event: str) -> str | None:
     method = next((api for api in methods if _has(api, HostWaitsEvent)), None)
     if method is not None:
         return f"{event}.{method.name}()"
-    return _call(sight, lib, HostWaitsEvent, {"event": event, "hEvent": event})
+    return _call(sight, lib, HostWaitsEvent, _arguments(lib, event=event))
 
 
 def launches(sight: Sight, lib: Lib, graph: str, stream: StreamId) -> str | None:
@@ -209,6 +201,23 @@ def _row(sight: Sight, lib: Lib, effect: type[Effect]) -> tuple[str, Api] | None
 def _function(sight: Sight, lib: Lib, effect: type[Effect]) -> str | None:
     row = _row(sight, lib, effect)
     return None if row is None else row[0]
+
+
+def _arguments(lib: Lib, event: str = "", stream: str = "") -> dict[str, str]:
+    """What the parameters of a library's functions get, as their effects name them; what is empty none."""
+    given: dict[str | None, str] = {}
+    for api in models.BY_LIB[lib].functions:
+        for effect in api.effects:
+            match effect:
+                case Records() | StreamWaitsEvent():
+                    given |= {effect.event: event, effect.stream: stream, effect.flags: "0"}
+                case HostWaitsEvent():
+                    given[effect.event] = event
+                case HostWaitsStream():
+                    given[effect.stream] = stream
+                case _:
+                    pass
+    return {name: text for name, text in given.items() if name and text}
 
 
 def _call(sight: Sight, lib: Lib, effect: type[Effect], arguments: dict[str, str]) -> str | None:
