@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from streamlint import models
 from streamlint.files import UnreadableError, text_of
 from streamlint.fixes.text import Source
-from streamlint.models import torch, vocabulary
+from streamlint.models import numba, torch, vocabulary, warp
 from streamlint.models.schema import Lib
 
 if TYPE_CHECKING:
@@ -35,7 +35,11 @@ _TELLING = (
 (``triton.testing.do_bench_cudagraph``); parts of names of what waits for a value in memory."""
 _LANGUAGES = vocabulary.ROOTS - {"torch"} | {"triton"}
 """Packages whose decorators make kernels of functions."""
-_MAKES_KERNEL = frozenset({"jit", "njit", "kernel", "rawkernel", "func", "vectorize", "guvectorize"})
+_MAKES_KERNEL = (
+    frozenset(path.rpartition(".")[2] for path in models.KERNEL_DECORATORS)
+    | numba.COMPILES
+    | warp.DEVICE_FUNCTIONS
+)
 """What does so in them: ``cuda.jit(f)`` as well."""
 _KERNEL = "kernel"
 """What does so in languages that no table has: ``@cute.kernel``."""

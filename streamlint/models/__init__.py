@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streamlint.models import cupy, numba, triton, warp
 from streamlint.models.cuda_core import CUDA_CORE
 from streamlint.models.cuda_driver import CUDA_DRIVER
 from streamlint.models.cuda_runtime import CUDA_RUNTIME
@@ -115,6 +116,13 @@ STREAMS: dict[str, tuple[Lib, StreamKind]] = {
 RAW_HANDLES = {name: framework.lib for framework in reversed(FRAMEWORKS) for name in framework.raw_handles}
 """Attributes that give the handle of a stream, and whose streams have them."""
 OPERATIONS = {module: framework for framework in FRAMEWORKS for module in framework.operations}
+KERNEL_DECORATORS = {
+    **dict.fromkeys(numba.KERNEL_DECORATORS, Lib.NUMBA),
+    **dict.fromkeys(cupy.KERNEL_DECORATORS, Lib.CUPY),
+    **dict.fromkeys(triton.KERNEL_DECORATORS, Lib.TORCH),
+    **dict.fromkeys(warp.KERNEL_DECORATORS, Lib.WARP),
+}
+"""What makes a kernel of a function, and on whose current stream it is launched: Triton's on PyTorch's."""
 NUMBERS = {
     f"{module}.{name}": number
     for framework in FRAMEWORKS

@@ -78,6 +78,8 @@ def _collective(name: str, params: str, *, reads: str = "", writes: str = "", up
 _FROM_TO = {"reads": "in_array", "writes": "out_array"}
 _BUFFERS = {"reads": "sendbuf", "writes": "recvbuf"}
 
+KERNEL_DECORATORS = frozenset({"cupyx.jit.rawkernel"})
+
 CUPY = Framework(
     lib=Lib.CUPY,
     url=_URL,

@@ -114,6 +114,8 @@ NUMBA = Framework(
 )
 
 KERNEL_DECORATORS = frozenset({"numba.cuda.jit", "numba.cuda.decorators.jit"})
+COMPILES = frozenset({"njit", "vectorize", "guvectorize"})
+"""What else of Numba compiles a function, for the host or for a device."""
 
 VIEWS = frozenset("reshape view ravel squeeze transpose T gpu_data device_ctypes_pointer bind".split())
 META = frozenset(

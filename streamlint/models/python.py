@@ -5,6 +5,7 @@ What the host does with memory through NumPy, ctypes and builtins is in ``host``
 
 from __future__ import annotations
 
+import abc
 import collections
 import collections.abc
 import contextlib
@@ -82,6 +83,12 @@ HAVE_EVENTS = frozenset({"threading", "multiprocessing", "asyncio"})
 
 CACHES = frozenset(one.__name__ for one in (functools.cache, functools.lru_cache, functools.cached_property))
 """Decorators by which a function gives the same each time."""
+PROPERTIES = frozenset(one.__name__ for one in (property, functools.cached_property, abc.abstractproperty))
+"""Decorators by which to read a method is to call it."""
+ABSTRACT = frozenset(one.__name__ for one in (abc.abstractmethod,))
+MAKES_CONTEXTS = frozenset(
+    one.__name__ for one in (contextlib.contextmanager, contextlib.asynccontextmanager)
+)
 
 NULL_CONTEXTS = frozenset(one.__name__ for one in (contextlib.nullcontext, contextlib.suppress))
 

@@ -5,6 +5,10 @@ https://triton-lang.org/main/python-api/triton.language.html
 
 from __future__ import annotations
 
+KERNEL_DECORATORS = frozenset({"triton.jit"})
+MAKES_KERNELS = frozenset({"jit", "kernel"})
+"""What languages of kernels that no table has call their decorators: ``@cute.kernel``, ``@flyc.jit``."""
+
 MAKES_POINTER = frozenset(
     "make_block_ptr make_tensor_descriptor advance to broadcast_to expand_dims multiple_of "
     "max_contiguous".split()

@@ -60,6 +60,10 @@ _OF_LAUNCH = (
 _KEPT = Makes("warp.Launch()", ("kernel", "inputs", "outputs", "device", "stream"))
 _LAUNCH = Launches("kernel", ("inputs", "outputs"), kept_with="record_cmd", makes=_KEPT)
 
+KERNEL_DECORATORS = frozenset({"warp.kernel"})
+DEVICE_FUNCTIONS = frozenset({"func"})
+"""The decorator of what kernels call."""
+
 WARP = Framework(
     lib=Lib.WARP,
     url="https://nvidia.github.io/warp/deep_dive/concurrency.html",

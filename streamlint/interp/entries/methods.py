@@ -25,7 +25,7 @@ from streamlint.interp.entries.pairs import (
 )
 from streamlint.interp.entries.replaced import MOST_REPLACING, sequences
 from streamlint.interp.entries.runs import PAIR_PATHS, PATHS, PREPARING_PATHS, Entry
-from streamlint.interp.facts import call_keys, classes, joins, several, touching
+from streamlint.interp.facts import call_keys, classes, decorators, joins, several, touching
 from streamlint.interp.facts.call_needs import MOST_EARLIER, Histories
 from streamlint.interp.facts.relevance import (
     all_classes,
@@ -218,11 +218,11 @@ def left(project: Project, module: ir.Module, construction: Construction, told: 
             continue
 
         def body(m: Machine, decl: ir.FunctionDecl = decl) -> None:
-            static = "staticmethod" in decl.decorators
+            static = decorators.is_static(decl)
             made = None if static else construction.make(m)
             m.call = 1
             unseen_caller.call_outside(
-                m, FuncV(decl, None, ClassV(cls) if "classmethod" in decl.decorators else made), 1
+                m, FuncV(decl, None, ClassV(cls) if decorators.is_of_class(decl) else made), 1
             )
 
         yield Entry(
@@ -409,7 +409,7 @@ def waiting(project: Project, module: ir.Module, construction: Construction, tol
     for decl in cls.methods.values():
         if decl.qualname in told.issuing or decl.name == "__init__" or not touching.touches(project, decl):
             continue
-        if {"staticmethod", "classmethod"} & set(decl.decorators):
+        if decorators.is_static(decl) or decorators.is_of_class(decl):
             continue
         names = frozenset().union(*(other.names for other in methods.by_name.values() if other is not decl))
 

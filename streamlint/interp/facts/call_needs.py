@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from streamlint import ir
+from streamlint.interp.facts import decorators
 from streamlint.interp.state.budgets import Most
 
 if TYPE_CHECKING:
@@ -175,7 +176,7 @@ class Histories:
 
     def _look(self, decl: ir.FunctionDecl, uses: Uses) -> None:
         function = ir.code_of(decl)
-        if function is None or not function.params or "staticmethod" in decl.decorators:
+        if function is None or not function.params or decorators.is_static(decl):
             return
         receiver = function.params[0].name
         written: set[int] = set()

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp.facts import modules, scopes
+from streamlint.interp.facts import decorators, modules, scopes
 from streamlint.interp.state import names, symbols
 from streamlint.interp.state.values import (
     NONE,
@@ -216,7 +216,7 @@ def _is_told(said: Sequence[ir.Stmt]) -> bool:
 
 
 def _is_left_to_heirs(function: ir.Function) -> bool:
-    return any(ir.dotted(one).rpartition(".")[2] == "abstractmethod" for one in function.decorators)
+    return decorators.is_abstract(function)
 
 
 def is_mapping(m: Machine, value: HeapV) -> bool:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.frozen import frozen
-from streamlint.interp.facts import classes, kinds, scopes, touching, writes
+from streamlint.interp.facts import classes, decorators, kinds, scopes, touching, writes
 from streamlint.interp.facts.relevance import all_classes
 from streamlint.interp.state.budgets import Most
 from streamlint.interp.state.kept import Kept
@@ -120,9 +120,7 @@ def _has_no_objects(project: Project, cls: ir.ClassDecl) -> bool:
     """Whether a method is abstract: objects are of classes derived from it, which may do anything."""
     order, _ = project.ancestors(cls)
     methods = {decl.name: decl for one in reversed(order) for decl in one.methods.values()}
-    return any(
-        name.rpartition(".")[2] == "abstractmethod" for decl in methods.values() for name in decl.decorators
-    )
+    return any(map(decorators.is_abstract, methods.values()))
 
 
 def _works_with_streams(project: Project, cls: ir.ClassDecl) -> bool:
@@ -310,7 +308,7 @@ def _takes(project: Project, cls: ir.ClassDecl, call: ir.Call, name: str) -> boo
         return False
     if any(argument.star for argument in call.args):
         return True
-    bound = 0 if "staticmethod" in decl.decorators else 1
+    bound = 0 if decorators.is_static(decl) else 1
     positional = [param for param in params if param.kind == "positional"][bound:]
     given = sum(argument.keyword is None for argument in call.args)
     named = {argument.keyword for argument in call.args if argument.keyword is not None}
@@ -438,7 +436,7 @@ def _taker(project: Project, scope: Scope, func: ir.Expr) -> Target | None:
             found = called.function if isinstance(called, FuncV) else None
         case ir.Attr(value=ir.Name(id=owner), name=name) if owner == scope.receiver and scope.cls is not None:
             found = scope.cls.methods.get(name)
-            if found is not None and "staticmethod" in found.decorators:
+            if found is not None and decorators.is_static(found):
                 found = None
         case _:
             return None

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.frozen import frozen
-from streamlint.interp.facts import touching
+from streamlint.interp.facts import decorators, touching
 from streamlint.interp.state.values import ClassV, FuncV
 from streamlint.models import host
+from streamlint.models.schema import Lib
 from streamlint.models.torch import FORWARD_HOOKS, GRADIENT_HOOKS
 from streamlint.trace import MonitorKind
 
@@ -46,7 +47,7 @@ def relevant(project: Project, module: ir.Module) -> Relevant:
                 case _:
                     pass
     partners = (decl for cls in all_classes(module) for decl in _partners_of_threads(project, module, cls))
-    own = {*_kernels(module), *partners}
+    own = {*_kernels(project, module), *partners}
     hot |= {decl.name for decl in own}
     hot -= {"__init__"}
     hot |= {
@@ -137,18 +138,18 @@ def _partners_of_threads(project: Project, module: ir.Module, cls: ir.ClassDecl)
 _USES_QUEUES = ir.PUTS | host.WAITS[MonitorKind.QUEUE]
 
 
-def _kernels(module: ir.Module) -> frozenset[ir.FunctionDecl]:
+def _kernels(project: Project, module: ir.Module) -> frozenset[ir.FunctionDecl]:
     """Functions of the module that are launched, not called: ``scale[grid, block, self.s](x)``."""
     return frozenset(
-        decl
-        for decl in module.functions.values()
-        if any(name.partition("(")[0] in ("cuda.jit", "numba.cuda.jit") for name in decl.decorators)
+        decl for decl in module.functions.values() if decorators.kernel_of(project, decl) is Lib.NUMBA
     )
 
 
 def queues_work(project: Project, module: ir.Module, names: frozenset[str]) -> bool:
     """Whether code with these names may queue work on a stream."""
-    return touching.names_touch(project, module, names) or any(one.name in names for one in _kernels(module))
+    return touching.names_touch(project, module, names) or any(
+        one.name in names for one in _kernels(project, module)
+    )
 
 
 def is_relevant(project: Project, decl: ir.FunctionDecl, among: Relevant) -> bool:

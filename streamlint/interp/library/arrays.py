@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp.facts import known
+from streamlint.interp.facts import decorators, known
 from streamlint.interp.library import (
     addresses,
     array_interface,
@@ -359,7 +359,7 @@ def configured(m: Machine, kernel: Value, at: Value) -> Value | None:
     """``kernel[grid, block, stream]``: None if ``kernel`` is not one of Numba's or CuPy's."""
     at = names.settle(m, at)
     match kernel:
-        case FuncV() if kernels.library(m, kernel) in (Lib.NUMBA, Lib.CUPY, Lib.TORCH):
+        case FuncV() if decorators.kernel_of(m.project, kernel.function) in (Lib.NUMBA, Lib.CUPY, Lib.TORCH):
             return PartialV(ApiV(LAUNCH), (kernel, at), {})
         case PartialV(func=ApiV("numba.cuda.jit()"), args=(inner, *_)):
             return PartialV(ApiV(LAUNCH), (inner, at), {})
@@ -401,7 +401,7 @@ def launch(
     """
     lib = by
     if isinstance(kernel, FuncV):
-        lib = kernels.library(m, kernel) or by
+        lib = decorators.kernel_of(m.project, kernel.function) or by
     given = _configured_stream(m, config)
     stream = _launch_stream(m, given, lib, span)
     uses = kernels.python_uses(m, kernel) if isinstance(kernel, FuncV) else None
@@ -483,7 +483,7 @@ def kernel_method(
     m: Machine, kernel: FuncV, name: str, args: list[Value], kwargs: dict[str, Value]
 ) -> Value | None:
     """``kernel.forall(n, stream=s)`` and ``kernel.configure(grid, block, s)``: configured kernels."""
-    if name not in ("forall", "configure") or kernels.library(m, kernel) is None:
+    if name not in ("forall", "configure") or decorators.kernel_of(m.project, kernel.function) is None:
         return None
     at = 2
     stream = kwargs.get("stream", args[at] if len(args) > at else NONE)

@@ -5,18 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from streamlint import ir, models
+from streamlint import ir
 from streamlint.frozen import frozen
 from streamlint.interp.library import kernel_places
 from streamlint.interp.state.budgets import Most
 from streamlint.interp.state.kept import Kept
-from streamlint.interp.state.values import ApiV, FuncV
+from streamlint.interp.state.values import FuncV
 from streamlint.models import numba as numba_model
-from streamlint.models.schema import Lib
 from streamlint.trace import Mode
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Sequence
+    from collections.abc import Sequence
 
     from streamlint.interp.library.kernel_places import Place
     from streamlint.interp.state.machine import Machine
@@ -24,49 +23,6 @@ if TYPE_CHECKING:
 
 MOST_DEEP = Most(3, "device functions that call others")
 """How many device functions deep a parameter is followed."""
-
-
-def library(m: Machine, func: FuncV) -> Lib | None:
-    """Whose kernel a function is, by its decorators; None for a plain function."""
-    for path in _decorators(m, func):
-        if path in numba_model.KERNEL_DECORATORS:
-            return Lib.NUMBA
-        if path in ("cupyx.jit.rawkernel", "jit.rawkernel"):
-            return Lib.CUPY
-        if path in ("triton.jit", "jit_kernel"):
-            return Lib.TORCH
-        if path == "warp.kernel":
-            return Lib.WARP
-    return None
-
-
-def decorated_by(m: Machine, func: FuncV, paths: Container[str]) -> str | None:
-    """Which of some decorators a function has."""
-    return next((path for path in _decorators(m, func) if path in paths), None)
-
-
-def _decorators(m: Machine, func: FuncV) -> Iterator[str]:
-    for decorator in func.function.decorators:
-        text = decorator if isinstance(decorator, str) else ir.dotted(decorator)
-        yield _resolved(m, func.function.module, text.partition("(")[0])
-
-
-def is_foreign(m: Machine, func: FuncV) -> bool:
-    """Whether a compiler that is not modelled takes the body: ``@cute.jit``, ``@flyc.kernel``."""
-    for path in _decorators(m, func):
-        root, dot, _ = path.partition(".")
-        if dot and path.rpartition(".")[2] in ("jit", "kernel") and root not in models.ROOTS:
-            return True
-    return False
-
-
-def _resolved(m: Machine, module: str, text: str) -> str:
-    head, dot, rest = text.partition(".")
-    found = m.project.member(module, head)
-    if isinstance(found, ApiV):
-        return f"{found.path}{dot}{rest}"
-    # An import inside a function is not a member of the module.
-    return "numba.cuda.jit" if text == "cuda.jit" else text
 
 
 # ----------------------------------------------------------------------------- Python kernels

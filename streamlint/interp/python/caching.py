@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from streamlint import ir
+from streamlint.interp.facts import decorators
 from streamlint.interp.python import keys
 from streamlint.interp.state import naming, symbols
 from streamlint.interp.state.values import FuncV, StreamV, Value, symbol_of
-from streamlint.models.python import CACHES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +23,7 @@ def remembered(
 
     ``@lru_cache`` above ``def comm_stream(): return torch.cuda.Stream()`` makes one stream, not one a call.
     """
-    if not is_cached(func):
+    if not decorators.is_cached(func.function):
         return run()
     given = [symbol_of(value) for value in (func.receiver, *args) if value is not None]
     named = [symbols.call(name, symbol_of(kwargs[name])) for name in sorted(kwargs)]
@@ -47,9 +46,3 @@ def _note_choice(m: Machine, stream: StreamV, place: symbols.Call) -> None:
         known = m.streams[value.id]
         chosen = known.chosen or (other is not place and not apart)
         m.streams[value.id] = replace(known, among=symbols.text_of(place.func), chosen=chosen)
-
-
-def is_cached(func: FuncV) -> bool:
-    if not isinstance(func.function, ir.FunctionDecl):
-        return False
-    return any(name.partition("(")[0].rpartition(".")[2] in CACHES for name in func.function.decorators)

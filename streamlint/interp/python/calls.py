@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import ir, models
-from streamlint.interp.facts import classes, makers, no_memory
+from streamlint.interp.facts import classes, decorators, makers, no_memory
 from streamlint.interp.library import (
     arrays,
     autograd,
@@ -131,7 +131,7 @@ def _super_call(m: Machine, e: ir.Call) -> Value:
     for ancestor in classes.behind(m, cls, receiver):
         if e.func.name in ancestor.methods:
             decl = ancestor.methods[e.func.name]
-            bound = None if "staticmethod" in decl.decorators else receiver
+            bound = None if decorators.is_static(decl) else receiver
             return call(m, FuncV(decl, None, bound), args, kwargs, e.span)
     if e.func.name in escape.WAITING:
         # A subclass of torch.futures.Future, of Event, of Thread: it waits for something.

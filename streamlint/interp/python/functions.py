@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp.facts import classes, kinds, known, modules, patches, touching
-from streamlint.interp.library import annotated, arrays, escape, kernels, named_host, tensors, unresolved
+from streamlint.interp.facts import classes, decorators, kinds, known, modules, patches, touching
+from streamlint.interp.library import annotated, arrays, escape, named_host, tensors, unresolved
 from streamlint.interp.python import caching, calls, keywords, pipelines, stmt
 from streamlint.interp.state import arguments, callers, names, results, symbols
 from streamlint.interp.state.budgets import LIMITS
@@ -31,7 +31,6 @@ from streamlint.interp.state.values import (
     Value,
 )
 from streamlint.models.schema import Lib
-from streamlint.models.torch import WITHOUT_GRADIENTS
 from streamlint.trace import Doubt
 
 if TYPE_CHECKING:
@@ -56,14 +55,14 @@ LONG = 80
 def call_function(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
     if span in m.spread:
         kwargs = {**kwargs, callers.REST: m.spread[span]}
-    kernel_of = kernels.library(m, func)
+    kernel_of = decorators.kernel_of(m.project, func.function)
     if kernel_of is Lib.CUPY:
         return arrays.rawkernel_call(m, func, args, kwargs, span)
     if kernel_of is not None:
         return unresolved.launch_kernel(m, func.name, args, kwargs, span, kernel_of)
     if (pipeline := pipelines.made(m, func, kwargs, span)) is not None:
         return pipeline
-    if kernels.is_foreign(m, func):
+    if decorators.is_foreign(m.project, func.function):
         return _not_followed(m, func, args, kwargs, span)
     depth = len(m.calls)
     if isinstance(func.function, ir.FunctionDecl) and patches.gives_current_stream(m.project, func.function):
@@ -93,7 +92,7 @@ def call_function(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, 
             escape.barrier(m, escape.all_streams(m), span, func.name)
         return _not_followed(m, func, args, kwargs, span)
     if function.is_generator:
-        return GeneratorV(func, tuple(args), kwargs, context=_is_context_manager(function))
+        return GeneratorV(func, tuple(args), kwargs, context=decorators.makes_context(function))
     return caching.remembered(
         m, func, args, kwargs, lambda: run_function(m, func, function, args, kwargs, span)
     )
@@ -151,7 +150,9 @@ def uncalled(m: Machine) -> dict[str, FuncV]:
 
 def runs_on_host(m: Machine, func: FuncV) -> bool:
     """Whether a function is code of the host: no kernel, and none that a compiler takes to the device."""
-    return kernels.library(m, func) is None and not kernels.is_foreign(m, func)
+    return decorators.kernel_of(m.project, func.function) is None and not decorators.is_foreign(
+        m.project, func.function
+    )
 
 
 def _is_remote(m: Machine, func: FuncV, given: list[Value], depth: int) -> bool:
@@ -216,13 +217,6 @@ def _not_followed(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, 
     return result
 
 
-def _is_context_manager(function: ir.Function) -> bool:
-    return any(
-        ir.dotted(d).rpartition(".")[2] in ("contextmanager", "asynccontextmanager")
-        for d in function.decorators
-    )
-
-
 def run_function(
     m: Machine,
     func: FuncV,
@@ -239,7 +233,7 @@ def run_function(
     owner = classes.class_of(m, func, args)
     frame = Frame(env, func.name, touched, on_yield, cls=owner, receiver=func.receiver)
     frame.leads = not touched and touching.leads(m.project, func.function)
-    frame.gradless = m.frame.gradless or _is_gradless(func)
+    frame.gradless = m.frame.gradless or decorators.is_gradless(func.function)
     given = [func.receiver, *args] if func.receiver is not None else args
     bind(m, env, func, function, given, kwargs)
     named_host.mark(m, env, function, span, bound=func.receiver is not None)
@@ -257,14 +251,6 @@ def run_function(
         m.calls.pop()
         m.frames.pop()
     return NONE
-
-
-def _is_gradless(func: FuncV) -> bool:
-    """``@torch.no_grad()`` above it, by whatever name the module has imported it."""
-    decorators = func.function.decorators if isinstance(func.function, ir.FunctionDecl) else ()
-    return any(
-        path.endswith(f".{name.rpartition('.')[2]}") for name in decorators for path in WITHOUT_GRADIENTS
-    )
 
 
 def _note_driven(m: Machine, func: FuncV) -> None:

@@ -6,12 +6,12 @@ import sys
 from typing import TYPE_CHECKING
 
 from streamlint import models
+from streamlint.interp.facts import decorators
 from streamlint.interp.library import (
     arrays,
     effects,
     escape,
     host_arrays,
-    kernels,
     operations,
     operators,
     unresolved,
@@ -35,7 +35,11 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
         return kinds.isinstance_of(m, [*args, ApiV("torch.Tensor")])
     if path in host.GENERATORS:
         return ApiV(host.GENERATORS[path])
-    if path == arrays.LAUNCH and isinstance(args[0], FuncV) and kernels.library(m, args[0]) is Lib.TORCH:
+    if (
+        path == arrays.LAUNCH
+        and isinstance(args[0], FuncV)
+        and decorators.kernel_of(m.project, args[0].function) is Lib.TORCH
+    ):
         return arrays.launch_triton(m, args[0], args[2:], kwargs, span)
     if path == arrays.LAUNCH:
         return arrays.launch(m, args[0], args[1], [*args[2:], *kwargs.values()], span)

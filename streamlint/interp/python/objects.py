@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir, models
-from streamlint.interp.facts import classes
+from streamlint.interp.facts import classes, decorators
 from streamlint.interp.library import (
     devices,
     effects,
@@ -201,15 +201,11 @@ def _instance_attribute(m: Machine, value: HeapV, name: str, span: Span) -> Valu
         return fields.table(m, value)
     member = classes.lookup(m, held.cls, name)
     if isinstance(member, FuncV):
-        kinds = member.function.decorators
-        if isinstance(member.function, ir.FunctionDecl):
-            if is_property(member.function):
-                return m.python.call(m, FuncV(member.function, member.closure, value), [], {}, span)
-            if "staticmethod" in kinds:
-                return member
-            if "classmethod" in kinds:
-                return FuncV(member.function, member.closure, ClassV(held.cls))
-        return FuncV(member.function, member.closure, value)
+        if decorators.is_static(member.function):
+            return member
+        of_class = decorators.is_of_class(member.function)
+        bound = FuncV(member.function, member.closure, ClassV(held.cls) if of_class else value)
+        return m.python.call(m, bound, [], {}, span) if decorators.is_property(member.function) else bound
     if member is not None and not classes.is_set_by_keyword(m, held.cls, name, member):
         return member
     if threads.is_method(m, value, name) or torch_modules.inherits(m, value, name):
@@ -233,19 +229,12 @@ def unknown_attribute(m: Machine, value: HeapV, name: str) -> SymV:
     return SymV(symbol)
 
 
-def is_property(decl: ir.FunctionDecl) -> bool:
-    return any(
-        name.rpartition(".")[2] in ("property", "cached_property", "lazy_property")
-        for name in decl.decorators
-    )
-
-
 def _class_attribute(m: Machine, decl: ir.ClassDecl, name: str) -> Value:
     changed = m.globals.get((f"{decl.module}:{decl.qualname}", name))
     if changed is not None:
         return changed
     found = classes.lookup(m, decl, name)
-    if isinstance(found, FuncV) and "classmethod" in found.function.decorators:
+    if isinstance(found, FuncV) and decorators.is_of_class(found.function):
         return FuncV(found.function, found.closure, ClassV(decl))
     if found is None and name == "apply" and classes.lookup(m, decl, "forward") is not None:
         # A subclass of torch.autograd.Function: Copy.apply(...) runs Copy.forward.

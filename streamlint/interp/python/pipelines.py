@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import ir, models
-from streamlint.interp.facts import modules
-from streamlint.interp.library import effects, kernels
+from streamlint.interp.facts import decorators, modules
+from streamlint.interp.library import effects
 from streamlint.models import dali
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def made(m: Machine, func: FuncV, kwargs: dict[str, Value], span: Span) -> Value | None:
     """``@pipeline_def(exec_dynamic=False)``, and then ``images(files, batch_size=8)``."""
-    if kernels.decorated_by(m, func, dali.MAKES_PIPELINES) is None:
+    if decorators.chosen(m.project, func.function, dali.MAKES_PIPELINES) is None:
         return None
     row = models.find_function("nvidia.dali.Pipeline")
     assert row is not None, "it stands in the table of DALI"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.frozen import frozen
-from streamlint.interp.facts import modules, scopes, touching
+from streamlint.interp.facts import decorators, modules, scopes, touching
 from streamlint.interp.facts.relevance import all_functions
 from streamlint.interp.python import containers, stream_sources, unseen_caller
 from streamlint.interp.state import arguments, naming, symbols
@@ -192,7 +192,7 @@ def _by_name(cls: ir.ClassDecl) -> dict[str, list[StreamAttribute]]:
 
 def _assignments(decl: ir.FunctionDecl) -> Iterator[StreamAttribute]:
     function = ir.code_of(decl)
-    if function is None or not function.params or "staticmethod" in decl.decorators:
+    if function is None or not function.params or decorators.is_static(decl):
         return
     receiver = function.params[0].name
     for node in ir.walk(function.body):
