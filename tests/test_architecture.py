@@ -297,7 +297,7 @@ def test_no_test_is_skipped_where_the_project_itself_does_not_import(path: Path)
 
 
 WORDS: dict[str, dict[str, str]] = {
-    "fixes/hazards.py": {"_LANGUAGES": "library", "_MAKES_KERNEL": "library", "_COMPILES": "library"},
+    "fixes/hazards.py": {"_LANGUAGES": "library", "_COMPILES": "library"},
     "fixes/plans.py": {"_PLANS": "ours"},
     "fixes/safety.py": {"_DENSE": "library"},
     "interp/library/unresolved.py": {"_GETTERS": "guess"},
