@@ -171,9 +171,6 @@ GIVES_GPU = ("torch.cuda.current_device", "torch.cuda.device")
 PLAIN_BASES = frozenset({"Module", "Dataset", "IterableDataset", "Function", "Optimizer"})
 """Classes to derive from that set no attribute to a stream."""
 
-PLAIN_TYPES = frozenset({"device", "dtype", "ProcessGroup", "Generator"})
-"""Classes, in annotations, of what is no memory."""
-
 FALSE_ON_CUDA = ("torch.mps.is_available", "torch.npu.is_available", "torch.musa.is_available")
 """Calls with a known answer: other accelerators are not there."""
 

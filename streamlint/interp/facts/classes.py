@@ -20,9 +20,10 @@ from streamlint.interp.state.values import (
     Value,
 )
 from streamlint.models import host, python
+from streamlint.models.classes import TENSORS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.project import Project
@@ -238,7 +239,18 @@ def behind(m: Machine, cls: ir.ClassDecl, receiver: Value) -> list[ir.ClassDecl]
     return order[order.index(cls) + 1 :]
 
 
-def bases_in_torch_nn(project: Project, order: Iterable[ir.ClassDecl]) -> Iterator[str]:
-    """What of ``torch.nn`` stands among the bases of some classes: ``class Net(nn.Module)``."""
-    named = (project.named(one.module, base) for one in order for base in one.bases)
-    return (base.path for base in named if isinstance(base, ApiV) and base.path.startswith("torch.nn."))
+def is_module(project: Project, cls: ir.ClassDecl) -> bool:
+    """Whether it is derived from a class of ``torch.nn``, but for parameters: ``class Net(nn.Module)``."""
+    paths = bases_outside(project, cls)
+    return any(path.startswith("torch.nn.") and path not in TENSORS for path in paths)
+
+
+def is_tensor(project: Project, cls: ir.ClassDecl) -> bool:
+    """``class Sharded(torch.nn.Parameter)``"""
+    return not TENSORS.isdisjoint(bases_outside(project, cls))
+
+
+def bases_outside(project: Project, cls: ir.ClassDecl) -> Iterator[str]:
+    """The classes outside of the tree that it is derived from."""
+    named = (project.named(one.module, base) for one in project.ancestors(cls)[0] for base in one.bases)
+    return (base.path for base in named if isinstance(base, ApiV))

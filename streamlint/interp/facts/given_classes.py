@@ -247,7 +247,9 @@ def _guessed(project: Project, scope: Scope, name: str) -> ir.ClassDecl | None:
         said = next((param.annotation for param in scope.function.params if param.name == name), None)
         fitting = [one for one in fitting if not any(_makes(other, one) for other in fitting)]
         fitting = [one for one in fitting if said is None or _may_be_said(project, one, said)]
-        fitting = [one for one in fitting if is_module(project, one) or _counts(project, one, calls[CALL])]
+        fitting = [
+            one for one in fitting if classes.is_module(project, one) or _counts(project, one, calls[CALL])
+        ]
     return fitting[0] if len(fitting) == 1 else None
 
 
@@ -268,18 +270,13 @@ def _counts(project: Project, cls: ir.ClassDecl, call: ir.Call) -> bool:
 
 def _may_be_said(project: Project, cls: ir.ClassDecl, annotation: ir.Expr) -> bool:
     """Whether an object of a class is what an annotation of no class of the tree says: ``net: nn.Module``."""
-    return ir.dotted(annotation).rpartition(".")[2] == "Module" and is_module(project, cls)
-
-
-def is_module(project: Project, cls: ir.ClassDecl) -> bool:
-    """Whether a class is derived from one of ``torch.nn``."""
-    return any(True for _ in classes.bases_in_torch_nn(project, project.ancestors(cls)[0]))
+    return ir.dotted(annotation).rpartition(".")[2] == "Module" and classes.is_module(project, cls)
 
 
 def _called(project: Project, cls: ir.ClassDecl, member: str) -> str:
     """The method that runs: what calls a module runs its ``forward``."""
     is_forward = member == CALL and not any(CALL in one.methods for one in project.ancestors(cls)[0])
-    return "forward" if is_forward and is_module(project, cls) else member
+    return "forward" if is_forward and classes.is_module(project, cls) else member
 
 
 def _is_enough(project: Project, cls: ir.ClassDecl, used: list[_Use]) -> bool:
@@ -467,13 +464,13 @@ def _classes_in_sight(project: Project, module: ir.Module) -> Iterator[ir.ClassD
 
 def _methods(project: Project, cls: ir.ClassDecl) -> set[str]:
     own = {name for one in project.ancestors(cls)[0] for name in one.methods}
-    return own | {CALL} if "forward" in own and is_module(project, cls) else own
+    return own | {CALL} if "forward" in own and classes.is_module(project, cls) else own
 
 
 def _has_members(project: Project, cls: ir.ClassDecl, names: set[str]) -> bool:
     """Whether an object of a class has all these members. Bodies are read only where it may have them."""
     missing = names - _methods(project, cls)
-    if is_module(project, cls):
+    if classes.is_module(project, cls):
         missing -= torch.MODULE_METHODS | torch.MODULE_RETURNS_SELF | torch.GIVES_OF_MODULE
     own = [(one, decl) for one in project.ancestors(cls)[0] for decl in one.methods.values()]
     if not missing <= frozenset().union(*(decl.members for _, decl in own)):

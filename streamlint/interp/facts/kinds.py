@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import sys
 from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -10,7 +11,8 @@ from typing import TYPE_CHECKING
 from streamlint import ir
 from streamlint.frozen import frozen
 from streamlint.interp.state.kept import Kept
-from streamlint.interp.state.values import ApiV
+from streamlint.interp.state.values import ApiV, ClassV
+from streamlint.models import classes as library_classes
 from streamlint.models import torch as torch_model
 from streamlint.models.python import HOLDS, PLAIN_TYPES
 from streamlint.trace import Evidence, Space
@@ -91,32 +93,63 @@ def surest(facts: Iterable[Fact]) -> Fact:
 # ----------------------------------------------------------------------------- annotations
 
 
-def annotated(annotation: ir.Expr | None, of_class: Callable[[str], Fact] = lambda _: NOTHING) -> Fact:
-    """``x: torch.Tensor``, ``rank: int``, ``group: ProcessGroup | None``, ``rows: wp.array(dtype=float)``.
+@frozen()
+class Names:
+    """What the names of a module stand for, in its annotations."""
 
-    ``of_class`` says what objects of other classes are, by their names: those of the tree, modules.
-    """
+    project: Project
+    module: str
+    of_class: Callable[[str], Fact] = lambda _: NOTHING
+    """What objects of other classes are, by their names: those of the tree, modules."""
+
+    def fact(self, text: str) -> Fact:
+        """``torch.Tensor``, ``np.ndarray``, ``int``; a class of the tree may have any of these names."""
+        value = self.project.named(self.module, text)
+        match value:
+            case ClassV(decl):
+                path = f"{decl.module}.{decl.qualname}"
+                return TENSOR if path in library_classes.TENSORS else self.of_class(text)
+            case ApiV(path):
+                return _outside(path) or self.of_class(text)
+            case _:
+                return _outside(text) or self.of_class(text)
+
+
+def _outside(path: str) -> Fact | None:
+    """What objects of a class outside of the tree are; of unseen packages, those that have a known name."""
+    name = path.rpartition(".")[2]
+    if name in PLAIN_TYPES or name in library_classes.PLAIN:
+        return PLAIN
+    if path in library_classes.HOST_ARRAYS:
+        return tensor(Space.PAGEABLE, Evidence.ASSUMED)
+    if path in library_classes.DEVICE_ARRAYS:
+        return tensor(Space.DEVICE)
+    is_tensor = name in _TENSORS and path.partition(".")[0] not in sys.stdlib_module_names
+    return TENSOR if is_tensor or path.startswith(library_classes.ARRAYS) else None
+
+
+_TENSORS = frozenset(path.rpartition(".")[2] for path in library_classes.TENSORS)
+
+
+def annotated(annotation: ir.Expr | None, names: Names) -> Fact:
+    """``x: torch.Tensor``, ``rank: int``, ``group: ProcessGroup | None``, ``rows: wp.array(dtype=float)``."""
     match annotation:
         case ir.Const(value=str() as text):
-            return _named(text.rpartition(".")[2], text, of_class)
-        case ir.Name(id=name):
-            return _named(name, name, of_class)
-        case ir.Attr(value=ir.Name(id=owner), name=name):
-            return _named(name, f"{owner}.{name}", of_class)
-        case ir.Attr(name=name):
-            return _named(name, ir.dotted(annotation), of_class)
+            return names.fact(text)
+        case ir.Name() | ir.Attr():
+            return names.fact(ir.dotted(annotation))
         case ir.Call(func=ir.Attr() as func):
-            return annotated(func, of_class)
+            return annotated(func, names)
         case ir.Binary(op="|", left=left, right=right):
-            return joined(annotated(part, of_class) for part in (left, right) if not _is_none(part))
+            return joined(annotated(part, names) for part in (left, right) if not _is_none(part))
         case ir.Index(value=ir.Name(id="Optional") | ir.Attr(name="Optional"), index=inner):
-            return annotated(inner, of_class)
+            return annotated(inner, names)
         case ir.Index(value=ir.Name(id="Callable" | "Literal") | ir.Attr(name="Callable" | "Literal")):
             return PLAIN
         case ir.Index(value=ir.Name(id=holder) | ir.Attr(name=holder), index=held) if holder in HOLDS:
             # tuple[float, int], dict[str, bool]: nothing in it is memory.
             parts = held.items if isinstance(held, ir.Seq) else (held,)
-            inside = [annotated(part, of_class) for part in parts if not _is_ellipsis(part)]
+            inside = [annotated(part, names) for part in parts if not _is_ellipsis(part)]
             return PLAIN if all(fact.kind is Kind.PLAIN for fact in inside) else NOTHING
         case _:
             return NOTHING
@@ -135,20 +168,6 @@ def held(annotation: ir.Expr | None) -> tuple[ir.Expr, ...]:
             return known if HOLDS[holder] else known[-1:]
         case _:
             return ()
-
-
-def _named(name: str, dotted: str, of_class: Callable[[str], Fact]) -> Fact:
-    if name in PLAIN_TYPES or name in torch_model.PLAIN_TYPES:
-        return PLAIN
-    if name in ("Tensor", "Parameter"):
-        return TENSOR
-    if dotted in ("np.ndarray", "numpy.ndarray"):
-        return tensor(Space.PAGEABLE, Evidence.ASSUMED)
-    if dotted in ("cp.ndarray", "cupy.ndarray"):
-        return tensor(Space.DEVICE)
-    if dotted.startswith(("wp.array", "warp.array")):
-        return TENSOR
-    return of_class(dotted)
 
 
 def _is_none(e: ir.Expr) -> bool:
@@ -201,14 +220,14 @@ def _use(project: Project, module: str, node: object) -> Iterable[tuple[str, Fac
                     case _:
                         pass
         case ir.Assert(test=test):
-            yield from _told(test)
+            yield from _told(Names(project, module), test)
         case ir.If(test=ir.Unary(op="not", operand=test), body=(ir.Raise(), *_)):
-            yield from _told(test)
+            yield from _told(Names(project, module), test)
         case _:
             pass
 
 
-def _told(test: ir.Expr) -> Iterable[tuple[str, Fact]]:
+def _told(names: Names, test: ir.Expr) -> Iterable[tuple[str, Fact]]:
     """``assert x.is_cuda``, ``assert x.is_pinned()``, ``assert isinstance(x, torch.Tensor)``."""
     match test:
         case ir.Attr(value=ir.Name(id=name), name="is_cuda"):
@@ -224,10 +243,10 @@ def _told(test: ir.Expr) -> Iterable[tuple[str, Fact]]:
         case ir.Call(
             func=ir.Name(id="isinstance"), args=(ir.Arg(value=ir.Name(id=name)), ir.Arg(value=type_))
         ):
-            yield name, annotated(type_)
+            yield name, annotated(type_, names)
         case ir.Boolean(op="and", operands=operands):
             for operand in operands:
-                yield from _told(operand)
+                yield from _told(names, operand)
         case _:
             pass
 

@@ -170,7 +170,8 @@ class Facts:
 
     def of_annotation(self, module: str, annotation: ir.Expr | None) -> Fact:
         """What an annotation says; also that an object of a class holds no memory, or is a module."""
-        return kinds.annotated(annotation, lambda name: self._of_class(module, name))
+        names = kinds.Names(self.project, module, lambda name: self._of_class(module, name))
+        return kinds.annotated(annotation, names)
 
     def _of_class(self, module: str, name: str) -> Fact:
         found = self.project.named(module, name)
@@ -186,7 +187,9 @@ class Facts:
         if classes.is_enumeration(self.project, cls):
             return PLAIN
         order, complete = self.project.ancestors(cls)
-        if any(not base.endswith("Parameter") for base in classes.bases_in_torch_nn(self.project, order)):
+        if classes.is_tensor(self.project, cls):
+            return kinds.TENSOR
+        if classes.is_module(self.project, cls):
             return kinds.MODULE
         bases = {base.rpartition(".")[2] for one in order for base in one.bases}
         fields = [

@@ -91,7 +91,7 @@ def _class_of(m: Machine, symbol: Symbol) -> Given | None:
 def is_module(m: Machine, value: SymV) -> bool:
     """Whether what callers pass is a module, as its use suggests: ``self.model = model.cuda()``."""
     given = _class_of(m, value.symbol)
-    return given is not None and given_classes.is_module(m.project, given.cls)
+    return given is not None and classes.is_module(m.project, given.cls)
 
 
 def _running(m: Machine) -> Scope | None:

@@ -213,7 +213,7 @@ def outside_arguments(
     for position, param in enumerate(function.params):
         if position < skip and param.kind == "positional":
             continue
-        value = _outside_value(m, param, number, scope)
+        value = _outside_value(m, param, number, function.module, scope)
         if isinstance(value, SymV):
             value = equal.get(param.name, value)
             m.keys.update(((attribute, param.name), value) for attribute in keys.get(param.name, ()))
@@ -304,7 +304,7 @@ def _known_keys(m: Machine, keys: dict[str, frozenset[str]]) -> dict[str, SymV]:
     return found
 
 
-def _outside_value(m: Machine, param: ir.Param, number: int, scope: Scope | None) -> Value:
+def _outside_value(m: Machine, param: ir.Param, number: int, module: str, scope: Scope | None) -> Value:
     if (known := _given_back(m, number, param.name)) is not None:
         return known
     match param.default:
@@ -316,6 +316,6 @@ def _outside_value(m: Machine, param: ir.Param, number: int, scope: Scope | None
             unknown = arguments.unknown(number, param.name)
             if scope is not None:
                 m.parameters[unknown.symbol] = (scope, param.name)
-            said = kinds.annotated(param.annotation).kind
+            said = kinds.annotated(param.annotation, kinds.Names(m.project, module)).kind
             is_tensor = param.default is None and said is kinds.Kind.MEMORY
             return tensors.as_buffer(m, unknown) if is_tensor else unknown
