@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 _ON_THE_CPU_TOO = (Lib.TORCH, Lib.WARP)
 """Libraries whose programs run without a GPU, where asking for a current stream is an error."""
-_DENSE = frozenset(f"torch.{name}" for name in torch.FACTORIES - {"tensor", "as_tensor"})
+_DENSE = frozenset(f"torch.{name}" for name in torch.FACTORIES - torch.FROM_PYTHON)
 """What takes no tensor, which may be sparse."""
 
 

@@ -57,6 +57,7 @@ from streamlint.models.warp import WARP
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
 
+    from streamlint.models.schema import Effect
     from streamlint.trace import StreamKind
 
 FRAMEWORKS: tuple[Framework, ...] = (
@@ -186,6 +187,12 @@ def is_for_some_ranks(name: str) -> bool:
     """
     on_all = name.startswith(("all_", "reduce_scatter", "_all_gather", "_reduce_scatter"))
     return not on_all and find_function(f"torch.distributed.{name}") is not None
+
+
+def makes(path: str, *effects: type[Effect]) -> bool:
+    """Whether a call has one of some effects."""
+    row = FUNCTIONS.get(path)
+    return row is not None and any(isinstance(effect, effects) for effect in row[1].effects)
 
 
 def find_method(role: Role, lib: Lib | None, name: str) -> tuple[Framework, Api] | None:

@@ -313,6 +313,11 @@ UNFILLED = frozenset("empty empty_like ndarray".split())
 FROM_HOST = frozenset("array asarray asanyarray ascontiguousarray asfortranarray".split())
 """Copy a host array to the device; a device array stays, or is copied on the device."""
 
+FIRST = ("a", "x", "obj", "array")
+"""How its functions call the array that they take first."""
+TAKES_CAPSULES = frozenset({"from_dlpack", "fromDlpack"})
+"""Functions that take memory by DLPack, the second one of older releases."""
+
 VIEWS = frozenset(
     "reshape view ravel squeeze transpose swapaxes T real imag diagonal base data mT flat broadcast_to "
     "expand_dims moveaxis rollaxis atleast_1d atleast_2d atleast_3d reduced_view mem".split()

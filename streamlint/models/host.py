@@ -21,7 +21,9 @@ VIEW_FUNCTIONS = frozenset(
 TAKES_CAPSULE = "from_dlpack"
 """What each library calls its function that takes memory by DLPack: https://data-apis.org/array-api/latest/"""
 
-OF_HOST_MEMORY = frozenset({"torch.from_numpy", "ctypes.byref", "ctypes.pointer", "ctypes.addressof"})
+_OF_OBJECTS = frozenset({"ctypes.byref", "ctypes.pointer", "ctypes.addressof"})
+GIVES_ADDRESS = _OF_OBJECTS | {"ctypes.cast"}
+OF_HOST_MEMORY = _OF_OBJECTS | {"torch.from_numpy"}
 """Of these, views of what is on the host: ``byref(c_int())``. A cast may be of any address."""
 
 FLAT_VIEW_FUNCTIONS = frozenset({"numpy.frombuffer", "numpy.ctypeslib.as_array", "memoryview"})
@@ -32,6 +34,9 @@ ALLOCATORS = frozenset(
     "numpy.empty_like numpy.zeros_like numpy.ones_like numpy.full_like bytearray numpy.random.rand "
     "numpy.random.randn numpy.random.random".split()
 )
+
+TAKES_VALUES = frozenset({"array", "bytearray"})
+"""Of these, those that copy what they are given."""
 
 COPIES_INTO = {
     "numpy.copyto": (0, 1),
@@ -57,9 +62,11 @@ READ_BUILTINS = frozenset(
 )
 """Builtins that look at the values of a host array or tensor."""
 
-ARRAY_VIEW_ATTRIBUTES = frozenset(
-    "T real imag flat data ctypes __array_interface__ from_address from_buffer contents newbyteorder "
-    "flatten_view base".split()
+FROM_ADDRESS = frozenset({"from_address", "from_buffer"})
+"""Methods of ctypes' types that give an object over memory that exists: ``(c_ubyte * n).from_address(p)``."""
+
+ARRAY_VIEW_ATTRIBUTES = FROM_ADDRESS | frozenset(
+    "T real imag flat data ctypes __array_interface__ contents newbyteorder flatten_view base".split()
 )
 ARRAY_VIEWS = ARRAY_VIEW_ATTRIBUTES | frozenset(
     "reshape view ravel squeeze transpose swapaxes data_as".split()
@@ -82,6 +89,12 @@ UFUNC_INPUTS = {
     ),
 }
 """How many arguments a universal function of NumPy reads: one more is where it writes."""
+
+ARRAY_COPIES = frozenset({"copy", "astype"})
+"""Methods of a host array that give another one."""
+
+VIEWED_BY = ("buffer", "obj", "a")
+"""How NumPy's functions call the memory of which they give a view."""
 
 ARRAY_META = frozenset("shape dtype size ndim nbytes itemsize strides flags setflags __len__ _obj".split())
 

@@ -117,6 +117,11 @@ KERNEL_DECORATORS = frozenset({"numba.cuda.jit", "numba.cuda.decorators.jit"})
 COMPILES = frozenset({"njit", "vectorize", "guvectorize"})
 """What else of Numba compiles a function, for the host or for a device."""
 
+CONFIGURES = frozenset({"forall", "configure"})
+"""Methods of a kernel that give it with a grid, and a stream."""
+TAKES_ARRAYS = frozenset({"as_cuda_array", "from_cuda_array_interface"})
+"""Functions that take memory by the CUDA array interface."""
+
 VIEWS = frozenset("reshape view ravel squeeze transpose T gpu_data device_ctypes_pointer bind".split())
 META = frozenset(
     "shape dtype ndim size nbytes itemsize strides flags alloc_size is_c_contiguous is_f_contiguous".split()

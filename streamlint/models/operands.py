@@ -48,6 +48,18 @@ def makes(name: str) -> Makes:
     return Makes.COPY if name in _COPIES else Makes.VALUES
 
 
+COPIES = frozenset("to cpu cuda pin_memory copy_ numpy".split())
+"""Methods that copy between memories, or give back the tensor where it is there already."""
+ALONG = frozenset({"narrow", "select"})
+"""Methods that give a part along one dimension: its number, and where it begins."""
+COUNTS = frozenset({"numel", "nelement"})
+ON_CPU = {"is_cuda": False, "is_cpu": True}
+"""Attributes of tensors and devices, and what they answer where the memory is the host's."""
+
+CAPTURES_BY_HAND = {"capture_begin": True, "capture_end": False}
+"""Methods of ``torch.cuda.CUDAGraph``, and whether the capture of the current stream begins:
+https://docs.pytorch.org/docs/stable/generated/torch.cuda.CUDAGraph.html"""
+
 SAVES_NOTHING = frozenset(
     "add sub sum mean cat stack clone copy_ neg zeros_like ones_like empty_like empty full_like roll flip "
     "pad indexing repeat index_select gather split backward to(copy=True) cumsum tril triu rot90 trace diff "

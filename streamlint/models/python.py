@@ -75,6 +75,9 @@ OF_MAPPINGS = frozenset(name for name in dir(Mapping) if not name.startswith("_"
 WALKS_MAPPINGS = frozenset(one.__name__ for one in (Mapping.keys, Mapping.values, Mapping.items))
 """How all of a mapping is walked."""
 
+RECORDS = frozenset({"NamedTuple", "TypedDict"})
+"""Bases of ``typing`` that call back into no method."""
+
 OF_NAMED_TUPLES = frozenset({"_replace", "_asdict"})
 """Methods of named tuples that give their fields by name."""
 
@@ -91,6 +94,19 @@ MAKES_CONTEXTS = frozenset(
 )
 
 NULL_CONTEXTS = frozenset(one.__name__ for one in (contextlib.nullcontext, contextlib.suppress))
+
+EXIT_STACKS = frozenset(one.__name__ for one in (contextlib.ExitStack, contextlib.AsyncExitStack))
+COMPUTING = ("itertools.", "operator.", "collections.", "queue.", "copy.", "math.")
+"""Modules whose functions are as builtins are: they compute of what they are given."""
+TOLD_TO_OTHERS = ("time.", "logging.")
+"""Modules whose functions give nothing that matters."""
+
+RUNS_ELSEWHERE = frozenset({"remote", "delay", "apply"})
+"""Methods that the decorators of Ray, Dask and Celery give to a function, and that run it.
+
+https://docs.ray.io/en/latest/ray-core/tasks.html, https://docs.dask.org/en/stable/delayed.html,
+https://docs.celeryq.dev/en/stable/userguide/calling.html
+"""
 
 PROCESSES = frozenset({"multiprocessing.Process"})
 CALLED_AGAIN = "called again"

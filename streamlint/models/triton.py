@@ -15,5 +15,12 @@ MAKES_POINTER = frozenset(
 )
 """Functions and methods that make a pointer of others."""
 
+RANGES = frozenset({"range", "arange"})
+"""Functions that give as many numbers as there are threads, from the first argument on."""
+ACCESSES = frozenset({"load", "store"})
+MAKES_BLOCK = "make_block_ptr"
+PLACES_BLOCK = ("base", "offsets")
+"""The parameters of it that say where the block lies."""
+
 HARMLESS = frozenset("range min max int float bool len abs print static_range".split())
 """Functions by plain names, of Python and of Triton, that touch no memory."""

@@ -60,6 +60,8 @@ _OF_LAUNCH = (
 _KEPT = Makes("warp.Launch()", ("kernel", "inputs", "outputs", "device", "stream"))
 _LAUNCH = Launches("kernel", ("inputs", "outputs"), kept_with="record_cmd", makes=_KEPT)
 
+DEVICE_OF = ("self", "dest", "src")
+"""Parameters of which the first one on a device says where a call works (``copy`` in warp/context.py)."""
 KERNEL_DECORATORS = frozenset({"warp.kernel"})
 DEVICE_FUNCTIONS = frozenset({"func"})
 """The decorator of what kernels call."""

@@ -13,7 +13,7 @@ from streamlint.interp.facts import classes
 from streamlint.interp.facts.relevance import all_classes, is_relevant
 from streamlint.interp.python import unseen_caller
 from streamlint.interp.state.values import ApiV
-from streamlint.models.autograd import FUNCTION
+from streamlint.models.autograd import BACKWARD, FORWARD, FUNCTION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +32,7 @@ def steps(project: Project, module: ir.Module, among: Relevant, told: Told) -> I
     """Each function of autograd of a module that may work aside, and that nothing has run to its end."""
     for cls in all_classes(module):
         methods = classes.methods(project, cls)
-        pair = [methods[name] for name in ("forward", "backward") if name in methods]
+        pair = [methods[name] for name in (FORWARD, BACKWARD) if name in methods]
         if (
             len(pair) > 1
             and _is_function(project, cls)

@@ -199,7 +199,7 @@ class Facts:
             for annotation in found
         ]
         own = any(name for one in order for decl in one.methods.values() for name, _ in decl.given)
-        if not fields or own or not (complete or bases <= {"NamedTuple", "TypedDict"}):
+        if not fields or own or not (complete or bases <= python.RECORDS):
             return NOTHING
         plain = all(
             self.of_annotation(one.module, annotation).kind is Kind.PLAIN for one, annotation in fields

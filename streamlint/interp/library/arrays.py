@@ -180,13 +180,13 @@ def cupy_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, Va
         return _factory(m, last, args, kwargs, span)
     if last in cupy_model.LIKE_FACTORIES:
         return _factory(m, last, [], kwargs, span)
-    given = [*args, *(value for key, value in kwargs.items() if key in ("a", "x", "obj", "array"))]
+    given = [*args, *(value for key, value in kwargs.items() if key in cupy_model.FIRST)]
     if last == "from_dlpack":
         given = [array_interface.given_to(m, one, m.current_stream(Lib.CUPY), span) for one in given]
     if last in cupy_model.FROM_HOST:
         return _from_host(m, last, given[0] if given else NONE, kwargs, span)
     first = tensors.buffers_in(m, given[:1])
-    if last in ("from_dlpack", "fromDlpack"):
+    if last in cupy_model.TAKES_CAPSULES:
         return _from_dlpack(m, first, span)
     if first and last in cupy_model.VIEWS:
         return BufferV(first[0].id, first[0].region, Flavor.DEVICE_ARRAY)
@@ -346,7 +346,7 @@ def numba_function(m: Machine, path: str, args: list[Value], span: Span) -> Valu
     if path in numba_model.KERNEL_DECORATORS:
         # cuda.jit(f) gives the kernel, cuda.jit("void(int32[:])") a decorator.
         return PartialV(ApiV("numba.cuda.jit()"), (first,), {}) if isinstance(first, FuncV) else ApiV(path)
-    if last in ("as_cuda_array", "from_cuda_array_interface"):
+    if last in numba_model.TAKES_ARRAYS:
         found = tensors.buffers_in(m, [array_interface.memory_of(m, first, span)])
         if not found:
             return m.fresh(last, span)
@@ -483,7 +483,7 @@ def kernel_method(
     m: Machine, kernel: FuncV, name: str, args: list[Value], kwargs: dict[str, Value]
 ) -> Value | None:
     """``kernel.forall(n, stream=s)`` and ``kernel.configure(grid, block, s)``: configured kernels."""
-    if name not in ("forall", "configure") or decorators.kernel_of(m.project, kernel.function) is None:
+    if name not in numba_model.CONFIGURES or decorators.kernel_of(m.project, kernel.function) is None:
         return None
     at = 2
     stream = kwargs.get("stream", args[at] if len(args) > at else NONE)

@@ -11,6 +11,7 @@ from streamlint.interp.library import storage, tensors
 from streamlint.interp.state import lifetime, symbols
 from streamlint.interp.state.put_off import Applied
 from streamlint.interp.state.values import FuncV, SymV, TupleV, Value, reading
+from streamlint.models.autograd import BACKWARD, FORWARD
 from streamlint.models.schema import Lib
 from streamlint.trace import Doubt, Launch
 
@@ -30,7 +31,7 @@ def applied(
     m: Machine, cls: ir.ClassDecl, args: list[Value], kwargs: dict[str, Value], span: Span
 ) -> Value | None:
     """``Copy.apply(x)`` runs ``Copy.forward``; None for a class that has none."""
-    forward = classes.lookup(m, cls, "forward")
+    forward = classes.lookup(m, cls, FORWARD)
     if not isinstance(forward, FuncV):
         return None
     context = m.fresh("ctx", span)
@@ -42,7 +43,7 @@ def applied(
             m.python.call(m, FuncV(sets_up.function, sets_up.closure, context), told, {}, span)
         else:
             result = m.python.call(m, FuncV(forward.function, forward.closure, context), args, kwargs, span)
-    backward = classes.lookup(m, cls, "backward")
+    backward = classes.lookup(m, cls, BACKWARD)
     if isinstance(backward, FuncV):
         m.applied.append(Applied(backward, context, m.current_stream(Lib.TORCH)))
     return result
@@ -94,7 +95,7 @@ def backward_of_others(m: Machine, span: Span) -> None:
     """
     stream = m.current_stream(Lib.TORCH).id
     computes = Launch(
-        m.site(span), m.lane, stream=stream, accesses=(), name="backward", library=Lib.TORCH.product
+        m.site(span), m.lane, stream=stream, accesses=(), name=BACKWARD, library=Lib.TORCH.product
     )
     m.last_backward = m.emit(computes)
     in_backward(m, span)
@@ -107,7 +108,7 @@ def go_on(m: Machine, results: list[Value], span: Span) -> None:
         by = Lib.TORCH.product
         stream = m.current_stream(Lib.TORCH).id
         at = m.site(span)
-        m.emit(Launch(at, m.lane, _UNSEEN, stream=stream, accesses=used, name="backward", library=by))
+        m.emit(Launch(at, m.lane, _UNSEEN, stream=stream, accesses=used, name=BACKWARD, library=by))
 
 
 def _gradients(m: Machine, function: Applied) -> list[Value]:

@@ -22,6 +22,7 @@ from streamlint.interp.state.values import (
     Value,
 )
 from streamlint.models import schema as fx
+from streamlint.models import warp
 from streamlint.models.schema import Role
 from streamlint.trace import Evidence, StreamKind
 
@@ -135,7 +136,7 @@ class Call:
         if self.value("device") != NONE:
             named = devices.as_device(self.m, self.value("device"))
             return None if named.is_host or named.id.startswith("?") else named.id
-        for name in ("self", "dest", "src"):
+        for name in warp.DEVICE_OF:
             value = self.value(name)
             if isinstance(value, BufferV) and not self.m.space(value).on_host:
                 return self.m.buffers[value.id].device

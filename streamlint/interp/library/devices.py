@@ -23,6 +23,7 @@ from streamlint.interp.state.values import (
     Value,
     symbol_of,
 )
+from streamlint.models.operands import ON_CPU
 from streamlint.trace import CURRENT_DEVICE, THREAD_DEVICE, DeviceId, Evidence, Space
 
 if TYPE_CHECKING:
@@ -133,10 +134,10 @@ def attribute(device: DeviceV, name: str) -> Value | None:
     """``device.type``, and ``device.is_cuda`` and ``device.is_cpu``, which exclude each other; or None."""
     if name == "type" and not device.id.startswith("?"):
         return ConstV("cpu" if device.is_host else "cuda")
-    if name not in ("is_cuda", "is_cpu"):
+    if name not in ON_CPU:
         return None
     if not device.id.startswith("?"):
-        return ConstV(device.is_host == (name == "is_cpu"))
+        return ConstV(device.is_host == ON_CPU[name])
     asked = symbols.Attr(device.symbol or symbol_of(device), "is_cuda")
     return SymV(asked if name == "is_cuda" else symbols.negation(asked))
 

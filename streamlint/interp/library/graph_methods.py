@@ -12,6 +12,7 @@ from streamlint.interp.state.values import (
     SymV,
     Value,
 )
+from streamlint.models.operands import CAPTURES_BY_HAND
 from streamlint.models.schema import Role
 
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ def method(
     row = models.find_method(Role.GRAPH, graph.lib, name)
     if row is not None:
         return effects.apply(m, row[0], row[1], graph, args, kwargs, span)
-    if name in ("capture_begin", "capture_end"):
-        return graphs.by_hand(m, graph, args, kwargs, span, begins=name == "capture_begin")
+    if name in CAPTURES_BY_HAND:
+        return graphs.by_hand(m, graph, args, kwargs, span, begins=CAPTURES_BY_HAND[name])
     if name == "reset":
         m.recordings.pop(graph.id, None)
         return NONE

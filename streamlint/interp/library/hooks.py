@@ -23,6 +23,7 @@ from streamlint.interp.state.values import (
     Value,
     symbol_of,
 )
+from streamlint.models.autograd import BACKWARD
 from streamlint.models.schema import Lib
 from streamlint.models.torch import FORWARD_HOOKS, GRADIENT_HOOKS, OPTIMIZER_STEP
 from streamlint.trace import Doubt, Launch
@@ -137,7 +138,7 @@ def by_autograd(m: Machine, func: FuncV) -> tuple[list[Value], dict[str, Value]]
                 continue
             stream = m.current_stream(Lib.TORCH).id
             at, by = m.site(func.function.span), Lib.TORCH.product
-            computes = Launch(at, m.lane, stream=stream, accesses=(), name="backward", library=by)
+            computes = Launch(at, m.lane, stream=stream, accesses=(), name=BACKWARD, library=by)
             m.last_backward = m.emit(computes)
             return ([_gradient(m, owner)] if name == GRADIENT else list(given)), {}
     return None

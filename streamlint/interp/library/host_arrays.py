@@ -47,14 +47,14 @@ def method(
         tensors.read_on_host(m, source, span, f"{name}()")
     return (
         m.new_buffer("", Space.PAGEABLE, Origin.RESULT, Flavor.ARRAY, span)
-        if name in ("copy", "astype")
+        if name in host.ARRAY_COPIES
         else m.fresh(name, span)
     )
 
 
 def view(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
     """Another array over the same memory: ``np.frombuffer(x)``, ``torch.from_numpy(a)``."""
-    seen_as = [*args[:1], *(v for k, v in kwargs.items() if k in ("buffer", "obj", "a"))]
+    seen_as = [*args[:1], *(v for k, v in kwargs.items() if k in host.VIEWED_BY)]
     if path.startswith("numpy."):
         seen_as = [array_interface.memory_of(m, v, span, array_interface.OF_HOST) for v in seen_as]
     if path == "torch.from_dlpack":
@@ -74,7 +74,7 @@ def view(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
             return BufferV(made.id, (), Flavor.TORCH if path == "torch.from_numpy" else Flavor.ARRAY)
         return m.new_buffer("", Space.PAGEABLE, Origin.ALLOCATED, Flavor.ARRAY, span)
     seen = found[0]
-    if path in ("ctypes.cast", "ctypes.addressof", "ctypes.byref", "ctypes.pointer"):
+    if path in host.GIVES_ADDRESS:
         return seen
     if path in host.FLAT_VIEW_FUNCTIONS:
         m.flat.add(seen.id)
@@ -100,7 +100,7 @@ def view(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
 
 def allocate(m: Machine, name: str, args: list[Value], span: Span) -> Value:
     given = tensors.buffers_in(m, args, unknown=False)
-    if name in ("array", "bytearray"):
+    if name in host.TAKES_VALUES:
         for view in given:
             tensors.read_on_host(m, view, span, f"{name}()")
     made = m.new_buffer("", Space.PAGEABLE, Origin.ALLOCATED, Flavor.ARRAY, span)

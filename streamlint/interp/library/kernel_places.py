@@ -128,11 +128,11 @@ class Flow:
     def _result(self, name: str, args: tuple[ir.Arg, ...]) -> Number:
         if name == "load" or not args:
             return OF_THREADS
-        if name in ("range", "arange"):
+        if name in triton.RANGES:
             return OF_THREADS | self.number(args[0].value) if len(args) > 1 else OF_THREADS
-        if name == "make_block_ptr":
+        if name == triton.MAKES_BLOCK:
             offsets = [arg.value for arg in args[3:4] if arg.keyword is None]
-            offsets += [arg.value for arg in args if arg.keyword in ("base", "offsets")]
+            offsets += [arg.value for arg in args if arg.keyword in triton.PLACES_BLOCK]
             return self.together((*offsets, *(arg.value for arg in args[:1] if arg.keyword is None)))
         found = self.number(args[0].value)
         return found if found.by else OF_THREADS
@@ -212,10 +212,10 @@ class Flow:
 
     def _called(self, call: ir.Call) -> None:
         last, args = _last(call.func), [arg.value for arg in call.args]
-        if last in ("load", "store") or last.startswith("atomic_") or is_atomic(call.func):
+        if last in triton.ACCESSES or last.startswith("atomic_") or is_atomic(call.func):
             through = call.func.value if isinstance(call.func, ir.Attr) else None
             array = args[0].id if args and isinstance(args[0], ir.Name) and args[0].id in self.params else ""
-            if array and len(args) > 2 and last not in ("load", "store"):
+            if array and len(args) > 2 and last not in triton.ACCESSES:
                 self.accesses.append(Access(array, self.together(args[1:-1])))
             else:
                 self.accesses.append(Access("", self.together([*args[:1], *([through] if through else [])])))

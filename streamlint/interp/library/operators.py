@@ -41,7 +41,7 @@ from streamlint.interp.state.values import (
 )
 from streamlint.models import operands
 from streamlint.models import torch as model
-from streamlint.models.autograd import SAVED_TENSORS_HOOKS
+from streamlint.models.autograd import BACKWARD, SAVED_TENSORS_HOOKS
 from streamlint.models.schema import Lib
 from streamlint.trace import (
     Access,
@@ -195,7 +195,7 @@ def _backward(m: Machine, args: list[Value], kwargs: dict[str, Value], span: Spa
     outputs, *gradients = args or [kwargs.pop("tensors", NONE)]
     _as_tensor(m, outputs)
     for view in tensors.buffers_in(m, [outputs]):
-        tensor_methods.method(m, view, "backward", gradients, kwargs, span)
+        tensor_methods.method(m, view, BACKWARD, gradients, kwargs, span)
     return NONE
 
 

@@ -41,10 +41,9 @@ from streamlint.interp.state.values import (
     Value,
     symbol_of,
 )
-from streamlint.models import host, members
+from streamlint.models import host, members, operands
 from streamlint.models import torch as model
-from streamlint.models.autograd import KEEPS_GRAPH
-from streamlint.models.operands import CONVERTS_TO, MAY_RETURN_OPERAND
+from streamlint.models.autograd import BACKWARD, KEEPS_GRAPH
 from streamlint.models.schema import Lib, Role
 from streamlint.trace import (
     Evidence,
@@ -93,8 +92,8 @@ def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
         return m.fresh("value", span)
     if name == "device":
         return devices.of_memory(m, view)
-    if name in ("is_cuda", "is_cpu") and m.space(view) is not Space.UNKNOWN:
-        return ConstV(m.space(view).on_host == (name == "is_cpu"))
+    if name in operands.ON_CPU and m.space(view) is not Space.UNKNOWN:
+        return ConstV(m.space(view).on_host == operands.ON_CPU[name])
     is_method = view.flavor is Flavor.TORCH and name in model.META_METHODS
     if name in model.META_ATTRIBUTES or (name in host.ARRAY_META and not is_method):
         return SymV(symbols.Attr(forms.symbol(m, view) if name in model.FORM else symbol_of(view), name))
@@ -203,7 +202,7 @@ def method(
     if name == "values" and m.buffers[view.id].kind is not Evidence.SHOWN:
         # Tensors have values only if they are sparse: `for t in collate(batch).values()` walks a dict.
         return several(m, replace(view, flavor=Flavor.TORCH))
-    if name in ("narrow", "select"):
+    if name in operands.ALONG:
         return elements.along(view, name, [names.settle(m, a) for a in (*args, *kwargs.values())])
     if name == "data_ptr":
         return handoffs.by_address(m, view, span, "data_ptr()")
@@ -231,7 +230,7 @@ def method(
     if name in model.META_METHODS:
         if name in model.GRADIENT_HOOKS and (taken := hooks.register(m, view, name, args, span)):
             return taken
-        if name in ("numel", "nelement") and (count := forms.length(m, view)) is not None:
+        if name in operands.COUNTS and (count := forms.length(m, view)) is not None:
             return count
         of = forms.symbol(m, view) if name in model.FORM else symbol_of(view)
         if name == "size":
@@ -239,18 +238,18 @@ def method(
             shape = symbols.Attr(of, "shape")
             return SymV(symbols.Item(shape, symbol_of(args[0])) if args else shape)
         return SymV(symbols.Call(symbols.Attr(of, name), tuple(map(symbol_of, args))))
-    if name in ("to", "cpu", "cuda", "pin_memory", "copy_", "numpy"):
+    if name in operands.COPIES:
         return copies.method(m, view, name, args, kwargs, span)
     if name in model.HOST_READ_METHODS:
         tensors.read_on_host(m, view, span, f"{name}()")
         return m.result(name, span)
     if name in model.NEW_METHODS:
         return factories.make(m, name, args, kwargs, span, like=view)
-    if name in MAY_RETURN_OPERAND and name != "to" and m.space(view).on_host:
+    if name in operands.MAY_RETURN_OPERAND and name != "to" and m.space(view).on_host:
         # The tensor itself, unless it is strided or of another type. Who looks at it next reads it anyway.
         return view
     is_dense = name == "contiguous" and layout.answer(m, view, [*args, *kwargs]) is not None
-    if is_dense or (not kwargs and dtypes.is_same(m, view, CONVERTS_TO.get(name))):
+    if is_dense or (not kwargs and dtypes.is_same(m, view, operands.CONVERTS_TO.get(name))):
         return view
     if name == "clone" and m.space(view) is Space.PINNED:
         tensors.operate(m, span, name, [view])
@@ -269,7 +268,7 @@ def method(
         return held
     rows = rows_of(m, view, name, args, kwargs)
     made = tensors.operate(m, span, name, [rows, *args], extra=list(kwargs.values()))
-    if name == "backward":
+    if name == BACKWARD:
         keeps_graph = any(
             copies.is_true(m, kwargs[kept], span, kept) for kept in KEEPS_GRAPH if kept in kwargs
         )

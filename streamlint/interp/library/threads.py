@@ -57,7 +57,7 @@ def made(
     m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span
 ) -> HeapV | SymV | None:
     """``Thread(...)`` and ``ThreadPoolExecutor(...)``; None for calls of anything else."""
-    if path in ("threading.Thread", "Thread"):
+    if path == "threading.Thread":
         return _make(m, args, kwargs)
     return _executor(m, path, args, kwargs, span) if path in python.EXECUTORS else None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from streamlint import ir
+from streamlint import ir, models
 from streamlint.interp.facts import answers
 from streamlint.interp.library import (
     callbacks,
@@ -58,6 +58,7 @@ from streamlint.interp.state.values import (
 )
 from streamlint.models import host, python
 from streamlint.models.cuda_driver import HANDLE_TYPES
+from streamlint.models.schema import NewEvent, NewStream
 from streamlint.trace import MonitorKind
 
 if TYPE_CHECKING:
@@ -85,9 +86,9 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
         return ContextV(ContextKind.NULL, args[0] if args else NONE)
     if path == "contextlib.closing" and args:
         return ContextV(ContextKind.CLOSING, args[0])
-    if last in ("ExitStack", "AsyncExitStack"):
+    if last in python.EXIT_STACKS:
         return ContextV(ContextKind.STACK, m.fresh(last, span))
-    if path in ("functools.partial", "partial") and args:
+    if path == "functools.partial" and args:
         return PartialV(args[0], tuple(args[1:]), kwargs)
     if path in host.PROTOTYPE_MAKERS:
         return ApiV(host.PROTOTYPE)
@@ -125,15 +126,13 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
         path.startswith("ctypes.") and not path.startswith("ctypes.c_")
     ):
         return host_arrays.function(m, path, args, kwargs, span)
-    if "." not in path or path.startswith(
-        ("itertools.", "operator.", "collections.", "queue.", "copy.", "math.")
-    ):
+    if "." not in path or path.startswith(python.COMPUTING):
         return _builtin(m, last, args, kwargs, span)
     if path == "random.choice" and args:
         return containers.index(m, args[0], m.fresh("choice", span), span)
     if path == "weakref.ref" and args:
         return weakly.referring(m, args[0], span)
-    if path.startswith(("time.", "logging.")):
+    if path.startswith(python.TOLD_TO_OTHERS):
         return m.result(path, span)
     return None
 
@@ -141,7 +140,7 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
 def _is_order(args: list[Value]) -> bool:
     """Whether a cast is of a stream or an event, by its type or by its value; others are not followed."""
     match args:
-        case [ApiV(path), _] if path.rpartition(".")[2] in ("Stream", "Event"):
+        case [ApiV(path), _] if models.makes(path, NewStream, NewEvent):
             return True
         case [_, StreamV() | EventV()]:
             return True

@@ -75,6 +75,7 @@ from streamlint.interp.state.values import (
 )
 from streamlint.models import host, members, python, vocabulary
 from streamlint.models import torch as torch_model
+from streamlint.models.operands import CAPTURES_BY_HAND
 from streamlint.models.schema import Lib, Role
 from streamlint.trace import Evidence, Origin, Space, Symbol
 
@@ -335,7 +336,7 @@ def call_method(
             return symbolic_method(m, receiver, name, args, kwargs, span)
         case ConstV(str() | bytes()):
             return text.method(m, receiver, name, args, kwargs, span)
-        case FuncV() if name in ("remote", "apply", "delay"):
+        case FuncV() if name in python.RUNS_ELSEWHERE:
             return call(m, receiver, args, kwargs, span)
         case ClassV(decl) if name == "apply":
             result = autograd.applied(m, decl, args, kwargs, span)
@@ -392,7 +393,7 @@ def _symbolic_method(
         name == "stream" and args and stream_values.is_shown(m, args[0], Role.STREAM)
     ):
         return _handle_call(m, symbols.Attr(receiver.symbol, name), args, kwargs, span)
-    if name in ("from_address", "from_buffer"):
+    if name in host.FROM_ADDRESS:
         args = [extents.at_address(m, args[0], receiver.symbol), *args[1:]] if args else args
         return host_arrays.view(m, "numpy.frombuffer", args, kwargs, span)
     if name == "submit" and args and threads.runs_code(names.settle(m, args[0])):
@@ -407,8 +408,8 @@ def _symbolic_method(
         given = threads.of_asyncio(m, name, settled, kwargs, span)
         if given is not None:
             return given
-    if name in ("capture_begin", "capture_end"):
-        return graphs.by_hand(m, receiver, args, kwargs, span, begins=name == "capture_begin")
+    if name in CAPTURES_BY_HAND:
+        return graphs.by_hand(m, receiver, args, kwargs, span, begins=CAPTURES_BY_HAND[name])
     if name in vocabulary.ONLY_STREAMS_HAVE:
         lib = arrays.guessed_library(m)
         return call_method(m, stream_values.as_stream(m, receiver, span, lib), name, args, kwargs, span)

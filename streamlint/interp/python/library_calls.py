@@ -68,7 +68,7 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
     family = models.find_operation(path)
     if family is not None:
         return operations.run(m, family, path, args, kwargs, span)
-    if last in ("from_address", "from_buffer"):
+    if last in host.FROM_ADDRESS:
         return host_arrays.view(m, "numpy.frombuffer", args, kwargs, span)
     if last.startswith("cu") and path.startswith("cuda."):
         return unresolved.unknown_runtime_call(m, path, args, span)

@@ -47,6 +47,7 @@ from streamlint.interp.state.values import (
     symbol_of,
 )
 from streamlint.models import members, python
+from streamlint.models.autograd import FORWARD
 from streamlint.models.cuda_runtime import SUCCESS_NAMES
 from streamlint.models.schema import Role
 from streamlint.models.torch import FORWARD_HOOKS, GIVES_OF_MODULE, MODULE_RETURNS_SELF, MODULE_STATE
@@ -236,7 +237,7 @@ def _class_attribute(m: Machine, decl: ir.ClassDecl, name: str) -> Value:
     found = classes.lookup(m, decl, name)
     if isinstance(found, FuncV) and decorators.is_of_class(found.function):
         return FuncV(found.function, found.closure, ClassV(decl))
-    if found is None and name == "apply" and classes.lookup(m, decl, "forward") is not None:
+    if found is None and name == "apply" and classes.lookup(m, decl, FORWARD) is not None:
         # A subclass of torch.autograd.Function: Copy.apply(...) runs Copy.forward.
         return MethodV(ClassV(decl), name)
     return found if found is not None else SymV(symbols.Attr(symbols.Name(decl.qualname), name))

@@ -22,6 +22,7 @@ from streamlint.interp.state.values import (
     TupleV,
     Value,
 )
+from streamlint.models.autograd import FORWARD
 from streamlint.trace import Origin
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def call_outside(m: Machine, func: FuncV, number: int) -> None:
 
 def differentiate(m: Machine, cls: ir.ClassDecl, number: int) -> None:
     """Applies a function of autograd and runs a backward pass, as unseen code would."""
-    forward = classes.lookup(m, cls, "forward")
+    forward = classes.lookup(m, cls, FORWARD)
     if not isinstance(forward, FuncV):
         return
     m.call = number

@@ -25,6 +25,7 @@ from streamlint.interp.state.values import (
     TupleV,
     Value,
 )
+from streamlint.models.autograd import BACKWARD
 from streamlint.models.cupy import ALLOCATORS
 from streamlint.models.torch import WITHOUT_GRADIENTS
 from streamlint.trace import (
@@ -424,7 +425,7 @@ def _without_gradients(m: Machine) -> bool:
         not _OFF.isdisjoint(decl.names) or any(d.rpartition(".")[2] in _OFF for d in decl.decorators)
         for decl in decls
     )
-    return off and not any("backward" in decl.names for decl in decls)
+    return off and not any(BACKWARD in decl.names for decl in decls)
 
 
 def _functions_at_work(m: Machine) -> list[ir.FunctionDecl]:
