@@ -299,7 +299,6 @@ def test_no_test_is_skipped_where_the_project_itself_does_not_import(path: Path)
 WORDS: dict[str, dict[str, str]] = {
     "fixes/hazards.py": {"_LANGUAGES": "library", "_COMPILES": "library"},
     "fixes/plans.py": {"_PLANS": "ours"},
-    "fixes/safety.py": {"_DENSE": "library"},
     "interp/library/unresolved.py": {"_GETTERS": "guess"},
     "rules/sl302_blocking_host_callback.py": {"_SET": "ours"},
     "rules/sl901_pageable_async_copy.py": {"_TORCH": "library", "_FLAGS": "library"},

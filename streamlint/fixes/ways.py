@@ -128,11 +128,7 @@ def makes(
             source.path_of(value.func) is None
         ):  # dev.create_stream()
             found = models.find_method(Role.DEVICE, None, method)
-            return (
-                found is not None
-                and _has_effect(found[1], kinds)
-                and is_only(source, device, at, (NewDevice,))
-            )
+            return found is not None and found[1].has(*kinds) and is_only(source, device, at, (NewDevice,))
         case ast.Call():
             row = row_of(source, value, kinds)
             return row is not None and not row.status
@@ -160,11 +156,7 @@ def is_only(source: Source, thing: ast.expr, at: ast.stmt | None, kinds: tuple[t
 def row_of(source: Source, call: ast.Call, kinds: tuple[type[Effect], ...]) -> Api | None:
     """The row of a library's function that is called, if it has an effect of a kind."""
     row = models.find_function(source.path_of(call.func) or "")
-    return row[1] if row is not None and _has_effect(row[1], kinds) else None
-
-
-def _has_effect(api: Api, kinds: tuple[type[Effect], ...]) -> bool:
-    return any(isinstance(each, kinds) for each in api.effects)
+    return row[1] if row is not None and row[1].has(*kinds) else None
 
 
 def key(expression: ast.AST) -> str:

@@ -93,7 +93,7 @@ def stream_waits(sight: Sight, second: Named, first: Named, event: str) -> tuple
 
 def captures_by_builders(lib: Lib) -> bool:
     """Whether what captures is an object that joins others, and cannot wait: ``GraphBuilder.join(a, b)``."""
-    return any(_has(api, JoinsCaptures) for api in models.BY_LIB[lib].functions)
+    return any(api.has(JoinsCaptures) for api in models.BY_LIB[lib].functions)
 
 
 def _new_event(sight: Sight, lib: Lib) -> str | None:
@@ -107,7 +107,7 @@ def _new_event(sight: Sight, lib: Lib) -> str | None:
 
 def event_records(sight: Sight, lib: Lib, event: str, stream: Named) -> str | None:
     """A line that records an event on a stream."""
-    method = next((api for api in models.BY_LIB[lib].event_methods if _has(api, Records)), None)
+    method = next((api for api in models.BY_LIB[lib].event_methods if api.has(Records)), None)
     if method is not None:
         return f"{event}.{method.name}({stream.text})"
     return _call(sight, lib, Records, _arguments(lib, event, stream.text))
@@ -117,7 +117,7 @@ def _stream_waits_event(sight: Sight, lib: Lib, event: str, stream: Named) -> st
     method = _method(lib, StreamWaitsEvent, "self")
     if method is not None and not stream.raw:
         return f"{stream.text}.{method.name}({event})"
-    method = next((api for api in models.BY_LIB[lib].event_methods if _has(api, StreamWaitsEvent)), None)
+    method = next((api for api in models.BY_LIB[lib].event_methods if api.has(StreamWaitsEvent)), None)
     if method is not None:
         return f"{event}.{method.name}({stream.text})"
     return _call(sight, lib, StreamWaitsEvent, _arguments(lib, event, stream.text))
@@ -134,7 +134,7 @@ def host_waits(sight: Sight, stream: Named) -> str | None:
 def host_waits_event(sight: Sight, lib: Lib, event: str) -> str | None:
     """A line by which the host waits for an event."""
     methods = models.BY_LIB[lib].event_methods
-    method = next((api for api in methods if _has(api, HostWaitsEvent)), None)
+    method = next((api for api in methods if api.has(HostWaitsEvent)), None)
     if method is not None:
         return f"{event}.{method.name}()"
     return _call(sight, lib, HostWaitsEvent, _arguments(lib, event=event))
@@ -142,7 +142,7 @@ def host_waits_event(sight: Sight, lib: Lib, event: str) -> str | None:
 
 def launches(sight: Sight, lib: Lib, graph: str, stream: StreamId) -> str | None:
     """A line that launches a graph, on the stream that was captured if the library wants to be told."""
-    method = next((api for api in models.BY_LIB[lib].graph_methods if _has(api, LaunchesGraph)), None)
+    method = next((api for api in models.BY_LIB[lib].graph_methods if api.has(LaunchesGraph)), None)
     if method is None:
         return None
     if not method.names:
@@ -157,7 +157,7 @@ def host_waits_for_all(sight: Sight) -> str | None:
         (sight.strange(module), f"{module}.{api.name}")
         for framework in models.FRAMEWORKS
         for api in framework.functions
-        if _has(api, HostWaitsDevice)
+        if api.has(HostWaitsDevice)
         for module in _modules(framework, sight)
     )
     written = (sight.api(path) for _, path in sorted(paths, key=lambda found: found[0]))
@@ -173,10 +173,6 @@ def _modules(framework: Framework, sight: Sight) -> list[str]:
     return sorted(framework.homes or framework.modules[:1], key=sight.strange)
 
 
-def _has(api: Api, effect: type[Effect]) -> bool:
-    return any(isinstance(each, effect) for each in api.effects)
-
-
 def _method(lib: Lib, effect: type[Effect], stream: str | None = None) -> Api | None:
     """The method of a library's streams that has an effect; ``stream``: on the one it is called on."""
     for api in models.BY_LIB[lib].stream_methods:
@@ -189,7 +185,7 @@ def _method(lib: Lib, effect: type[Effect], stream: str | None = None) -> Api | 
 def _row(sight: Sight, lib: Lib, effect: type[Effect]) -> tuple[str, Api] | None:
     framework = models.BY_LIB[lib]
     for api in framework.functions:
-        if not _has(api, effect) or api.rest is not None:
+        if not api.has(effect) or api.rest is not None:
             continue
         for module in _modules(framework, sight):
             name = sight.api(f"{module}.{api.name}")
@@ -224,7 +220,7 @@ def _call(sight: Sight, lib: Lib, effect: type[Effect], arguments: dict[str, str
     """A call of the first function with an effect all of whose parameters are known."""
     framework = models.BY_LIB[lib]
     for api in framework.functions:
-        if not _has(api, effect) or not all(name in arguments for name in api.names):
+        if not api.has(effect) or not all(name in arguments for name in api.names):
             continue
         for module in _modules(framework, sight):
             name = sight.api(f"{module}.{api.name}")

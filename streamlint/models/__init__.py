@@ -57,7 +57,6 @@ from streamlint.models.warp import WARP
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
 
-    from streamlint.models.schema import Effect
     from streamlint.trace import StreamKind
 
 FRAMEWORKS: tuple[Framework, ...] = (
@@ -160,7 +159,7 @@ MADE_IN_C = {
     api.name: (framework, api)
     for framework in (CUDA_RUNTIME, CUDA_DRIVER)
     for api in framework.functions
-    if api.status and any(isinstance(effect, (Allocates, NewEvent, NewStream)) for effect in api.effects)
+    if api.status and api.has(Allocates, NewEvent, NewStream)
 }
 """Those that make something, which C has them put where their first argument points."""
 
@@ -187,12 +186,6 @@ def is_for_some_ranks(name: str) -> bool:
     """
     on_all = name.startswith(("all_", "reduce_scatter", "_all_gather", "_reduce_scatter"))
     return not on_all and find_function(f"torch.distributed.{name}") is not None
-
-
-def makes(path: str, *effects: type[Effect]) -> bool:
-    """Whether a call has one of some effects."""
-    row = FUNCTIONS.get(path)
-    return row is not None and any(isinstance(effect, effects) for effect in row[1].effects)
 
 
 def find_method(role: Role, lib: Lib | None, name: str) -> tuple[Framework, Api] | None:

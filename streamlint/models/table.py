@@ -108,6 +108,10 @@ class Api:
     overloads: tuple[str, ...] = ()
     """``params`` of other forms of the call, which the types of its arguments tell apart."""
 
+    def has(self, *kinds: type[Effect]) -> bool:
+        """Whether it has an effect of one of these kinds."""
+        return any(isinstance(effect, kinds) for effect in self.effects)
+
     @property
     def names(self) -> tuple[str, ...]:
         """Parameters that stand in place; ``rest`` takes what follows them."""

@@ -93,7 +93,7 @@ SELECTS_DEVICE = _names(fx.SelectsDevice, of=lambda: _methods(Role.DEVICE))
 
 
 def _tells(*kinds: type[Effect]) -> Callable[[Api], bool]:
-    return lambda api: any(isinstance(effect, kinds) for effect in api.effects)
+    return lambda api: api.has(*kinds)
 
 
 names_device = _tells(fx.EnterDevice, fx.NewDevice, fx.SelectsDevice)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from streamlint.interp.state.machine import Machine
-    from streamlint.trace import BufferId
+    from streamlint.trace import BufferId, Op
 
 
 def settle(m: Machine) -> None:
@@ -51,11 +51,13 @@ def settle(m: Machine) -> None:
 
 
 def _settle_pages(m: Machine) -> None:
-    of_host = {
-        op.src.buffer
-        for place, op in enumerate(m.ops)
-        if isinstance(op, Copy) and _may_fill(m, op) and _is_uploaded(m, place, op)
-    }
+    of_host: set[BufferId] = set()
+    following: dict[BufferId, Copy | Launch | HostAccess] = {}
+    for op in reversed(m.ops):
+        if isinstance(op, Copy) and _may_fill(m, op) and _is_uploaded(m, op, following.get(op.dst.buffer)):
+            of_host.add(op.src.buffer)
+        if isinstance(op, (Copy, Launch, HostAccess)):
+            following.update((access.buffer, op) for access in op.accesses)
     for number in of_host:
         m.lives(BufferV(number), Space.PAGEABLE, Evidence.INFERRED)
     for place, op in enumerate(m.ops):
@@ -73,20 +75,15 @@ def _may_fill(m: Machine, op: Copy) -> bool:
     return is_open and op.host is HostEffect.BLOCKS and m.buffers[op.dst.buffer].space is Space.PINNED
 
 
-def _is_uploaded(m: Machine, place: int, fill: Copy) -> bool:
+def _is_uploaded(m: Machine, fill: Copy, following: Op | None) -> bool:
     """Whether the next that is done with a page is that the same function copies it to a device."""
-    for op in m.ops[place + 1 :]:
-        if isinstance(op, (Copy, Launch, HostAccess)) and any(
-            access.buffer == fill.dst.buffer for access in op.accesses
-        ):
-            return (
-                isinstance(op, Copy)
-                and op.src.buffer == fill.dst.buffer
-                and not m.buffers[op.dst.buffer].space.on_host
-                and (op.at.function, op.at.call) == (fill.at.function, fill.at.call)
-                and op.dst.buffer != fill.src.buffer
-            )
-    return False
+    return (
+        isinstance(following, Copy)
+        and following.src.buffer == fill.dst.buffer
+        and not m.buffers[following.dst.buffer].space.on_host
+        and (following.at.function, following.at.call) == (fill.at.function, fill.at.call)
+        and following.dst.buffer != fill.src.buffer
+    )
 
 
 class _Places:

@@ -15,10 +15,13 @@ from streamlint.models import host
 from streamlint.trace import MAIN_LANE, HostSignal, HostWait, Monitor, MonitorId, MonitorKind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
     from streamlint.interp.state.values import HeapObject
     from streamlint.source import Span
+    from streamlint.trace import LaneId
 
 _OF_TASKS = host.SIGNALS[MonitorKind.TASKS] | host.WAITS[MonitorKind.TASKS]
 ROLE = "monitor"
@@ -79,7 +82,7 @@ def _tasks(m: Machine, queue: HeapV, name: str, span: Span) -> None:
         return
     number = m.monitors[tasks.id].id
     wait(m, tasks, span, name)
-    if not any(isinstance(op, HostSignal) and op.monitor == number for op in m.ops):
+    if next(_signals(m, number), None) is None:
         escape.barrier(m, escape.all_streams(m), span, name)
 
 
@@ -116,16 +119,20 @@ def wait(m: Machine, value: HeapV, span: Span, name: str) -> None:
     """A flag that no other thread was seen to set may stand for anything that unseen threads did."""
     monitor = m.monitors[value.id]
     m.emit(HostWait(m.site(span), m.lane, monitor=monitor.id, name=name))
-    if monitor.kind is MonitorKind.FLAG and not _is_set_elsewhere(m, monitor.id):
-        setters = sum(1 for op in m.ops if isinstance(op, HostSignal) and op.monitor == monitor.id)
-        if setters != 1 or monitor.reset:
-            escape.barrier(m, escape.all_streams(m), span, name)
+    if monitor.kind is not MonitorKind.FLAG or _is_set_elsewhere(m, monitor.id):
+        return
+    if len([*_signals(m, monitor.id)]) != 1 or monitor.reset:
+        escape.barrier(m, escape.all_streams(m), span, name)
 
 
 def _is_set_elsewhere(m: Machine, monitor: MonitorId) -> bool:
     """Whether another thread has set a flag, or notified a condition: what that did is in sight."""
-    signals = (op for op in m.ops if isinstance(op, HostSignal) and op.monitor == monitor)
-    return any(op.lane != m.lane for op in signals)
+    return any(lane != m.lane for lane in _signals(m, monitor))
+
+
+def _signals(m: Machine, monitor: MonitorId) -> Iterator[LaneId]:
+    """The threads that have set, notified or put something at a monitor, each time that one did."""
+    return (op.lane for op in m.ops if isinstance(op, HostSignal) and op.monitor == monitor)
 
 
 def set_aside(m: Machine, held: HeapObject, name: str, new: Value, span: Span) -> None:

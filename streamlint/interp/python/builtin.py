@@ -140,8 +140,8 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
 def _is_order(args: list[Value]) -> bool:
     """Whether a cast is of a stream or an event, by its type or by its value; others are not followed."""
     match args:
-        case [ApiV(path), _] if models.makes(path, NewStream, NewEvent):
-            return True
+        case [ApiV(path), _] if (row := models.find_function(path)) is not None:
+            return row[1].has(NewStream, NewEvent)
         case [_, StreamV() | EventV()]:
             return True
         case _:

@@ -179,7 +179,7 @@ def _is_made_by(value: StreamV | EventV, cls: Value) -> bool | None:
         return None
     framework, api = row
     made = NewStream if isinstance(value, StreamV) else NewEvent
-    if any(isinstance(effect, made) for effect in api.effects):
+    if api.has(made):
         of_same = framework.lib is value.lib
         return None if of_same and cls.path.startswith(torch.OTHER_ACCELERATORS) else of_same
-    return False if any(isinstance(effect, (NewStream, NewEvent)) for effect in api.effects) else None
+    return False if api.has(NewStream, NewEvent) else None
