@@ -52,10 +52,13 @@ from streamlint.trace import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
 
 
+_CUDA = ConstV("cuda")
 _BY_DEFAULT = DeviceV("cpu", by=Evidence.ASSUMED, places=True)
 """Where tensors are made of which the code has said nothing: its caller may have."""
 
@@ -78,58 +81,16 @@ def _as_tensor(m: Machine, value: Value) -> Value:
 
 
 def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
-    """``torch.name(...)``: factories, in-place functions, ``out=``; anything else is an operator."""
-    last = path.rpartition(".")[2]
-    if path == SAVED_TENSORS_HOOKS:
-        return saved_hooks.made(m, args)
-    if path.endswith("_execution_engine.queue_callback"):
-        return hooks.at_end(m, args, span)
-    owner = path.rpartition(".")[0]
-    if last in model.TYPED and owner in ("torch", "torch.cuda"):
-        placed: dict[str, Value] = {"device": ConstV("cuda")} if owner == "torch.cuda" else {}
-        return factories.make(m, "tensor", args, placed, span)
-    if path.count(".") == 1 or path.startswith("torch.Tensor."):
-        if last in model.FACTORIES:
-            return factories.make(m, last, args, kwargs, span)
-        if last in model.LIKE_FACTORIES and args:
-            source = tensors.buffers_in(m, args[:1])
-            return factories.make(m, last, args[1:], kwargs, span, like=source[0] if source else None)
-        if last in model.VIEW_METHODS | model.SPLIT_METHODS and args:
-            args[0] = _as_tensor(m, args[0])
-        if last in model.VIEW_METHODS | model.SPLIT_METHODS and args and tensors.buffers_in(m, args[:1]):
-            return tensor_methods.method(m, tensors.buffers_in(m, args[:1])[0], last, args[1:], kwargs, span)
-    if path == "torch.load":
-        target = devices.as_device(m, kwargs.get("map_location", args[1] if len(args) > 1 else NONE))
-        return m.fresh(model.LOADED_TO_HOST, span) if target.is_host else m.result(path, span)
-    if path == "torch.utils.data.DataLoader" and _yields_pageable(m, kwargs, span):
-        return m.fresh(model.UNPINNED_LOADER, span)
-    if path == model.SET_DEFAULT_DEVICE:
-        devices.make_default(m, args[0] if args else kwargs.get("device", NONE))
-        return NONE
-    if path == model.DEFAULT_DEVICE:
-        return _BY_DEFAULT if m.default_device == NONE else m.default_device
-    if last in model.PURE_FUNCTIONS:
-        if last != "device":
-            return given_by(path, *args)
-        return replace(devices.of_type(m, *args, **kwargs), places=True)
-    if last == "pin_memory" and args and tensors.buffers_in(m, args[:1]):
-        # An accelerator's pin_memory is a function, not a method of the tensor.
-        return copies.method(m, tensors.buffers_in(m, args[:1])[0], last, args[1:], kwargs, span)
-    if path == model.COMPILED_FACTORY:
-        return factories.make(m, "empty_strided", args, {"device": ConstV("cuda")}, span)
-    if path == model.COMPILED_VIEW and (whole := tensors.buffers_in(m, args[:1])):
-        return whole[0]
-    if path.startswith("torch.distributed."):
-        given = m.result(path, span)
-        m.makers[symbol_of(given)] = path
-        return given
-    if path == model.RUNS_BACKWARD:
-        return _backward(m, args, kwargs, span)
-    if path in model.SCALES_GRADIENTS and args:
-        optimizers.scales(m, args[0], last, span)
-        return unresolved.opaque(m, path, args, kwargs, span)
-    if path.startswith(optimizers.CLASSES) and last[:1].isupper():
-        return optimizers.made(m, path, args, kwargs, span)
+    """``torch.name(...)``: what is known of it by its path; anything else is an operator."""
+    owner, _, last = path.rpartition(".")
+    made = (
+        _made(m, path, args, kwargs, span)
+        or _placed(m, path, args, kwargs, span)
+        or _without_work(m, path, args, kwargs, span)
+        or _of_gradients(m, path, args, kwargs, span)
+    )
+    if made is not None:
+        return made
     if path.startswith(model.OTHER_MODULES) and owner not in model.OPERATOR_MODULES:
         if last[:1].isupper() or not tensors.buffers_in(m, args, unknown=False):
             return layers.made(m, path, args, kwargs, span)
@@ -140,6 +101,93 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
         made = unresolved.opaque(m, path, args, kwargs, span)
         m.makers[symbol_of(made)] = path
         return made
+    return _operator(m, path, args, kwargs, span)
+
+
+def _made(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value | None:
+    """Factories, and views by a function: ``torch.empty(n)``, ``torch.split(x, 4)``."""
+    owner, _, last = path.rpartition(".")
+    if last in model.TYPED and owner in ("torch", "torch.cuda"):
+        placed: dict[str, Value] = {"device": _CUDA} if owner == "torch.cuda" else {}
+        return factories.make(m, "tensor", args, placed, span)
+    if path == model.COMPILED_FACTORY:
+        return factories.make(m, "empty_strided", args, {"device": _CUDA}, span)
+    first = args[:1]
+    if path == model.COMPILED_VIEW and (whole := tensors.buffers_in(m, first)):
+        return whole[0]
+    if "." in owner and owner != "torch.Tensor":
+        return None
+    if last in model.FACTORIES:
+        return factories.make(m, last, args, kwargs, span)
+    if last in model.LIKE_FACTORIES and args:
+        like = next(iter(tensors.buffers_in(m, first)), None)
+        return factories.make(m, last, args[1:], kwargs, span, like=like)
+    if last in model.VIEW_METHODS | model.SPLIT_METHODS and args:
+        args[0] = _as_tensor(m, args[0])
+        if viewed := tensors.buffers_in(m, args[:1]):
+            return tensor_methods.method(m, viewed[0], last, args[1:], kwargs, span)
+    return None
+
+
+def _placed(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value | None:
+    """What is loaded, and where tensors are made of which nothing is said."""
+    first = args[0] if args else NONE
+    match path:
+        case "torch.load":
+            target = devices.as_device(m, kwargs.get("map_location", args[1] if len(args) > 1 else NONE))
+            return m.fresh(model.LOADED_TO_HOST, span) if target.is_host else m.result(path, span)
+        case "torch.utils.data.DataLoader" if _yields_pageable(m, kwargs, span):
+            return m.fresh(model.UNPINNED_LOADER, span)
+        case model.SET_DEFAULT_DEVICE:
+            devices.make_default(m, first if args else kwargs.get("device", NONE))
+            return NONE
+        case model.DEFAULT_DEVICE:
+            return _BY_DEFAULT if m.default_device == NONE else m.default_device
+        case _:
+            return None
+
+
+def _without_work(
+    m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value | None:
+    """What asks or sets something, copies as a method does, or is a part of ``torch.distributed``."""
+    last = path.rpartition(".")[2]
+    if last in model.PURE_FUNCTIONS:
+        if last != "device":
+            return given_by(path, *args)
+        return replace(devices.of_type(m, *args, **kwargs), places=True)
+    if last == "pin_memory" and args and (given := tensors.buffers_in(m, args[:1])):
+        # An accelerator's pin_memory is a function, not a method of the tensor.
+        return copies.method(m, given[0], last, args[1:], kwargs, span)
+    if path.startswith("torch.distributed."):
+        made = m.result(path, span)
+        m.makers[symbol_of(made)] = path
+        return made
+    return None
+
+
+def _of_gradients(
+    m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value | None:
+    """What computes gradients, uses them, or hooks into that."""
+    last = path.rpartition(".")[2]
+    if path == SAVED_TENSORS_HOOKS:
+        return saved_hooks.made(m, args)
+    if path.endswith("_execution_engine.queue_callback"):
+        return hooks.at_end(m, args, span)
+    if path == model.RUNS_BACKWARD:
+        return _backward(m, args, kwargs, span)
+    if path in model.SCALES_GRADIENTS and args:
+        optimizers.scales(m, args[0], last, span)
+        return unresolved.opaque(m, path, args, kwargs, span)
+    if path.startswith(optimizers.CLASSES) and last[:1].isupper():
+        return optimizers.made(m, path, args, kwargs, span)
+    return None
+
+
+def _operator(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
+    """``torch.add(x, y)``, ``torch.index_select(table, 0, rows, out=staged)``, ``torch.relu_(x)``."""
+    owner, _, last = path.rpartition(".")
     args = [_as_tensor(m, value) if i == 0 else value for i, value in enumerate(args)]
     if args and isinstance(args[0], BufferV):
         args[0] = tensor_methods.rows_of(m, args[0], last, args[1:], kwargs)
@@ -152,33 +200,10 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
         return m.result(path, span)
     if last.endswith("_") and sources:
         return in_place.method(m, sources[0], last, list(sources[1:]), {}, span)
-    if (last.startswith("_foreach_") and last.endswith("_")) or last == "_foreach_copy_":
-        first = tensors.buffers_in(m, args[:1])
-        rest = [view for view in sources if view not in first]
-        tensors.launch(
-            m,
-            span,
-            [
-                *(Access(v.id, Mode.UPDATE, v.region) for v in first),
-                *(reading(v) for v in rest),
-            ],
-            last,
-        )
-        return NONE
+    if last.startswith("_foreach_") and last.endswith("_"):
+        return _on_each(m, last, tensors.buffers_in(m, args[:1]), sources, span)
     if out is not None:
-        _as_tensor(m, out)
-        targets = [storage.for_result(m, view, span) for view in tensors.buffers_in(m, [out])]
-        accesses = [
-            *(reading(v) for v in sources),
-            *(Access(v.id, Mode.WRITE, v.region) for v in targets),
-        ]
-        # torch.index_select(table, 0, nodes, out=staged): `out` lies where all operands do.
-        on_device = any(m.space(view) is Space.DEVICE for view in sources)
-        if tensors.on_host(m, targets) and not on_device:
-            m.emit(HostAccess(m.site(span), m.lane, accesses=tuple(accesses), name=last))
-        else:
-            tensors.launch(m, span, accesses, last)
-        return out
+        return _into(m, last, out, sources, span)
     made = tensors.operate(m, span, last, list(sources), by=Lib.TORCH.product)
     if path in model.GIVES_SEVERAL and isinstance(made, BufferV):
         return tensor_methods.several(m, made)
@@ -188,6 +213,28 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
     else:
         forms.made(m, made, last, [*args, *kwargs.values()])
     return sizes.as_mask(m, made) if last in model.MASKS else made
+
+
+def _on_each(
+    m: Machine, name: str, updated: Sequence[BufferV], sources: Sequence[BufferV], span: Span
+) -> Value:
+    """``torch._foreach_add_(params, gradients)``"""
+    read = [reading(view) for view in sources if view not in updated]
+    tensors.launch(m, span, [*(Access(v.id, Mode.UPDATE, v.region) for v in updated), *read], name)
+    return NONE
+
+
+def _into(m: Machine, name: str, out: Value, sources: Sequence[BufferV], span: Span) -> Value:
+    """``torch.index_select(table, 0, rows, out=staged)``: ``out`` lies where all operands do."""
+    _as_tensor(m, out)
+    targets = [storage.for_result(m, view, span) for view in tensors.buffers_in(m, [out])]
+    accesses = [*map(reading, sources), *(Access(v.id, Mode.WRITE, v.region) for v in targets)]
+    on_device = any(m.space(view) is Space.DEVICE for view in sources)
+    if tensors.on_host(m, targets) and not on_device:
+        m.emit(HostAccess(m.site(span), m.lane, accesses=tuple(accesses), name=name))
+    else:
+        tensors.launch(m, span, accesses, name)
+    return out
 
 
 def _backward(m: Machine, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:

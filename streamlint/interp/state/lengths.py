@@ -61,11 +61,8 @@ def has_ended(m: Machine, source: Value, turn: int) -> bool:
     if (known := of(m, source)) is None:
         return False
     start, length = known
-    last = m.equal.get(symbols.Binary("-", length, symbols.constant(1)))
     most = m.numbers.most.get(length)
-    return (turn > 0 and last is not None and symbols.number(last) == start + turn - 1) or (
-        most is not None and most <= start + turn
-    )
+    return most is not None and most <= start + turn
 
 
 _TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "=="}
