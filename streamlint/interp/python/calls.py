@@ -33,7 +33,6 @@ from streamlint.interp.library import (
 from streamlint.interp.python import (
     container_methods,
     contexts,
-    expr,
     fields,
     functions,
     given_objects,
@@ -90,7 +89,7 @@ def evaluate_call(m: Machine, e: ir.Call) -> Value:
         return SymV(symbols.call("super"))
     if _is_super_call(e):
         return _super_call(m, e)
-    func = names.settle(m, expr.evaluate(m, e.func, called=True))
+    func = names.settle(m, m.python.evaluate(m, e.func, called=True))
     args, kwargs = arguments(m, e)
     m.frames[-1].calling = e
     return call(m, func, args, kwargs, e.span)
@@ -101,7 +100,7 @@ def arguments(m: Machine, e: ir.Call) -> tuple[list[Value], dict[str, Value]]:
     kwargs: dict[str, Value] = {}
     m.spread.pop(e.span, None)
     for argument in e.args:
-        value = expr.evaluate(m, argument.value)
+        value = m.python.evaluate(m, argument.value)
         if argument.star == "*":
             listed = elements.listed(m, value)
             rest = SymV(symbols.Spread(symbol_of(value)), (value,) if isinstance(value, HeapV) else ())
@@ -147,7 +146,7 @@ def _super_of(m: Machine, e: ir.Call) -> tuple[ir.ClassDecl | None, Value | None
     """The class behind which ``super()`` or ``super(Class, self)`` looks, and the object."""
     inner = e.func.value if isinstance(e.func, ir.Attr) else None
     if isinstance(inner, ir.Call) and len(inner.args) == 2:
-        cls, receiver = (names.settle(m, expr.evaluate(m, arg.value)) for arg in inner.args)
+        cls, receiver = (names.settle(m, m.python.evaluate(m, arg.value)) for arg in inner.args)
         return (cls.decl if isinstance(cls, ClassV) else m.frame.cls), receiver
     return m.frame.cls, next(iter(m.frame.env.names.values()), None)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from streamlint import ir
 from streamlint.interp.facts import classes, decorators, kinds, known, modules, patches, touching
 from streamlint.interp.library import annotated, arrays, escape, named_host, tensors, unresolved
-from streamlint.interp.python import caching, calls, keywords, pipelines, stmt
+from streamlint.interp.python import caching, keywords, pipelines
 from streamlint.interp.state import arguments, callers, names, results, symbols
 from streamlint.interp.state.budgets import LIMITS
 from streamlint.interp.state.ends import Returned
@@ -68,7 +68,7 @@ def call_function(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, 
     if isinstance(func.function, ir.FunctionDecl) and patches.gives_current_stream(m.project, func.function):
         return m.python.call(m, ApiV("torch.cuda.current_stream"), args, kwargs, span)
     if (wrapper := _wrapper(m, func, span)) is not None:
-        return calls.call(
+        return m.python.call(
             m, wrapper, [*([] if func.receiver is None else [func.receiver]), *args], kwargs, span
         )
     active = [frame.function for frame in m.frames].count(func.name)
@@ -243,7 +243,7 @@ def run_function(
     _note_driven(m, func)
     frame.begun, objects = len(m.ops), len(m.heap)
     try:
-        stmt.run_block(m, function.body)
+        m.python.run_block(m, function.body)
     except Returned as result:
         annotated.says(m, function.module, function.returns, result.value)
         return results.returned(m, result.value, objects)

@@ -14,7 +14,6 @@ from streamlint.interp.python import (
     containers,
     expr,
     objects,
-    stmt,
     walks,
     wrapped,
 )
@@ -75,7 +74,7 @@ def run_for(m: Machine, s: ir.For) -> None:
             containers.filled(m)
         m.filling = filling
         del m.walked[depth:]
-    stmt.run_block(m, s.orelse)
+    m.python.run_block(m, s.orelse)
 
 
 def _walk(m: Machine, s: ir.For, walked: Walked, source: Value, fed: _Fed | None = None) -> bool:
@@ -217,7 +216,7 @@ def _computes_slots(m: Machine, s: ir.For | ir.While) -> bool:
 def _pass(m: Machine, body: Sequence[ir.Stmt]) -> bool:
     """One pass; false if the loop was left by ``break``."""
     try:
-        stmt.run_block(m, body)
+        m.python.run_block(m, body)
     except Jumped as jump:
         return jump.kind == "continue"
     return True
@@ -247,7 +246,7 @@ def _for_generator(m: Machine, s: ir.For, source: GeneratorV, walked: Walked) ->
         if returned:
             raise returned[0] from None
         return
-    stmt.run_block(m, s.orelse)
+    m.python.run_block(m, s.orelse)
 
 
 class _LoopLeft(Exception):
@@ -367,7 +366,7 @@ def run_while(m: Machine, s: ir.While) -> None:
     finally:
         m.loops -= 1
         del m.walked[depth:]
-    stmt.run_block(m, s.orelse)
+    m.python.run_block(m, s.orelse)
 
 
 def _while(m: Machine, s: ir.While, fed: _Fed) -> bool:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from streamlint.interp.python import binding, calls, expr, functions, loops, objects, stream_sources
+from streamlint.interp.python import binding, calls, expr, functions, loops, objects, stmt, stream_sources
 from streamlint.interp.state.python import Python
 
 PYTHON: Final = Python(
     call=calls.call,
     evaluate=expr.evaluate,
+    run_block=stmt.run_block,
     attribute=objects.attribute,
     run_generator=functions.run_generator,
     make_pass=loops.make_pass,

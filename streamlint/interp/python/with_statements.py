@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from streamlint import ir
 from streamlint.interp.facts import classes
 from streamlint.interp.library import escape, monitors, saved_hooks
-from streamlint.interp.python import binding, contexts, expr, stmt
+from streamlint.interp.python import binding, contexts, expr
 from streamlint.interp.state import lifetime, names, symbols
 from streamlint.interp.state.ends import Jumped, PathEnds, Returned
 from streamlint.interp.state.values import (
@@ -39,7 +39,7 @@ def _is_gradless(value: Value) -> bool:
 def run_with(m: Machine, items: Sequence[ir.WithItem], body: Sequence[ir.Stmt]) -> None:
     """Enters the first item and runs the rest inside it."""
     if not items:
-        stmt.run_block(m, body)
+        m.python.run_block(m, body)
         return
     item, *rest = items
     value = names.settle(m, expr.evaluate(m, item.context))

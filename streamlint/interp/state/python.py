@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from streamlint.frozen import frozen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from streamlint import ir
     from streamlint.interp.state.machine import Machine
@@ -16,14 +16,25 @@ if TYPE_CHECKING:
     from streamlint.source import Span
 
 
+class Evaluates(Protocol):
+    def __call__(self, m: Machine, e: ir.Expr, *, called: bool = False) -> Value:
+        """``called``: the expression is what a call calls."""
+
+
 @frozen()
 class Python:
-    """Functions of ``interp/python/``, given to a machine when it is made: what they do leads back here."""
+    """Functions of ``interp/python/``, given to a machine when it is made: what they do leads back here.
+
+    The folders below ask for them, and that folder itself where it would go round in a circle: expressions
+    call, calls run functions, functions and loops hold statements, and those expressions.
+    """
 
     call: Callable[[Machine, Value, list[Value], dict[str, Value], Span], Value]
     """Calls a value: a thread or a callback starts."""
-    evaluate: Callable[[Machine, ir.Expr], Value]
+    evaluate: Evaluates
     """Evaluates an expression in the frame that is running."""
+    run_block: Callable[[Machine, Sequence[ir.Stmt]], None]
+    """Runs statements in it: the body of a function or of a loop."""
     attribute: Callable[[Machine, Value, str, Span], Value]
     """Reads an attribute, which may be a property."""
     run_generator: Callable[[Machine, GeneratorV, Callable[[Value], Value], Span], None]
