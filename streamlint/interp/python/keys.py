@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.state import symbols
 from streamlint.interp.state.values import HeapV, SymV, TupleV
-from streamlint.trace import StreamId
+from streamlint.trace import StreamId, StreamKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
     from streamlint.interp.state.values import HeapObject, Value
+
+_FROM_OUTSIDE = (StreamKind.CURRENT, StreamKind.LEGACY, StreamKind.PER_THREAD)
 
 
 def hashed(m: Machine, key: Value) -> Value:
@@ -114,13 +116,19 @@ def taken(m: Machine, held: HeapObject, sought: Symbol) -> Value | None:
 
 
 def are_two(m: Machine, one: Symbol, other: Symbol) -> bool:
-    """Whether two keys surely differ: those with the handles of two streams that the code has made do."""
+    """Whether two keys surely differ: those with the handles of two streams do, one of them made by the code.
+
+    ``workspaces[torch.cuda.current_stream().cuda_stream]`` inside of ``with torch.cuda.stream(self.side)``, and
+    behind it: the stream that callers selected is another one than ``self.side``.
+    """
     match one, other:
         case symbols.Const(kind, value), symbols.Const(other_kind, other_value):
             return kind is other_kind and value != other_value
         case symbols.Thing("stream", int() as first), symbols.Thing("stream", int() as second):
-            made = (m.streams[StreamId(number)].span is not None for number in (first, second))
-            return first != second and all(made)
+            both = [m.streams[StreamId(number)] for number in (first, second)]
+            made = [stream for stream in both if stream.span is not None]
+            others = [stream for stream in both if stream.span is None]
+            return first != second and bool(made) and all(one.kind in _FROM_OUTSIDE for one in others)
         case symbols.Tuple(items), symbols.Tuple(others):
             pairs = zip(items, others, strict=False)
             return len(items) != len(others) or any(are_two(m, *pair) for pair in pairs)
