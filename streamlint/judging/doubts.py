@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from streamlint.judging import blocking, evidence, threads
+from streamlint.judging import blocking, evidence, owners, threads
 from streamlint.judging.edges import stream_key
-from streamlint.judging.responsibility import answered, is_of_caller, waits_for_itself
+from streamlint.judging.responsibility import answered, waits_for_itself
 from streamlint.order.hb import Verdict
 from streamlint.rules import lifetimes
 from streamlint.rules.base import is_entry, is_return, place_of, readable, stream_of
@@ -31,7 +31,6 @@ from streamlint.trace import (
     Purpose,
     Record,
     Role,
-    Stream,
     StreamKind,
     SyncEvent,
     SyncStream,
@@ -246,7 +245,7 @@ def _of_outside_calls(judged: Judged, problem: Problem, first: OpId, run: Run) -
             # on the side stream where its caller has it run.
             doubts.add(Doubt.SOME_PATHS)
         many = len(set(run.entry.outside_calls)) > 1 and not _is_again(earlier, later, run)
-        if (many and _caller_may_order(judged, earlier, later, run)) or _is_of_caller(
+        if (many and _caller_may_order(judged, earlier, later, run)) or owners.may_order(
             judged, earlier, later, run
         ):
             doubts.add(Doubt.SOME_PATHS)
@@ -334,25 +333,6 @@ def _recorded_behind(judged: Judged, first: OpId) -> list[Event]:
         for op in map(judged.op, judged.numbers(Record, first=first + 1))
         if isinstance(op, Record) and op.at.call == earlier.at.call and op.stream == stream_of(earlier)
     ]
-
-
-def _is_of_caller(judged: Judged, earlier: Op, later: Op, run: Run) -> bool:
-    """Whether one op is on a stream of an object that the caller passes, and may order between two calls."""
-    numbers = {number for number in (stream_of(earlier), stream_of(later)) if number is not None}
-    streams = [judged.trace.streams[number] for number in numbers]
-    return any(is_of_caller(stream) and not _is_in_own_record(stream, run) for stream in streams)
-
-
-def _is_in_own_record(stream: Stream, run: Run) -> bool:
-    """Whether an object keeps a record with the stream, and nobody else waits for a field of that name.
-
-    ``class Comm: def __init__(self): self.side = torch.cuda.Stream()``, and ``Reducer(comm)``: a class
-    without methods orders nothing, and other code of the module would have to say ``comm.side``.
-    """
-    passed = stream.passed
-    if passed is None or not (passed.in_record and passed.at_construction):
-        return False
-    return passed.part.rpartition(".")[2] not in run.entry.joined_elsewhere
 
 
 def _is_prepared(later: Op, run: Run) -> bool:

@@ -159,6 +159,7 @@ def _sequence(
         joined_elsewhere=frozenset().union(
             *(joins.joined(project, module, decl, *steps) for decl in dict.fromkeys(order))
         ),
+        waited_by_owners=joins.by_owners(project, module, construction.cls),
         orders_elsewhere=elsewhere,
         step_of_ordering=any(
             names[-1] in decl.called & decl.members

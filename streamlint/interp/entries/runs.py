@@ -72,6 +72,8 @@ class Entry:
     joined_elsewhere: frozenset[str] = frozenset()
     """Names that functions of the module use which wait for a stream and enter none: a stream among them
     may be joined by its name there."""
+    waited_by_owners: frozenset[str] = frozenset()
+    """Parameters of the constructor for which code passes streams that it waits for itself elsewhere."""
     orders_elsewhere: frozenset[str] = frozenset()
     """Methods of the class that order streams, other than those called or as callers of the first."""
     step_of_ordering: bool = False

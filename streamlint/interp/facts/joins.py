@@ -6,13 +6,15 @@ from collections import Counter, defaultdict
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from streamlint.interp.facts import text_order, touching
+from streamlint import ir
+from streamlint.interp.facts import scopes, text_order, touching
 from streamlint.interp.facts.relevance import all_classes, all_functions
+from streamlint.interp.state.scope import Target
 from streamlint.models import vocabulary
 
 if TYPE_CHECKING:
-    from streamlint import ir
     from streamlint.interp.state.project import Project
+    from streamlint.interp.state.scope import Scope
 
 _CHOOSES = vocabulary.ENTERS_STREAM | vocabulary.CAPTURES
 
@@ -86,6 +88,35 @@ def _within_reach(module: ir.Module, decl: ir.FunctionDecl) -> frozenset[str]:
 
 def _only_waits(module: ir.Module, decl: ir.FunctionDecl) -> bool:
     return orders(module, decl.names) and vocabulary.ENTERS_STREAM.isdisjoint(decl.called)
+
+
+def by_owners(project: Project, module: ir.Module, cls: ir.ClassDecl) -> frozenset[str]:
+    """The parameters of a constructor for which code passes what it waits for elsewhere, by its name.
+
+    ``self.groups = [Group(layer, self.side) for layer in layers]``, and in another method of that class
+    ``torch.cuda.current_stream().wait_stream(self.side)``: between two calls of a group its owner may wait.
+    """
+    order, _ = project.ancestors(cls)
+    maker = next((one.methods["__init__"] for one in order if "__init__" in one.methods), None)
+    target = Target(maker, cls)
+    return frozenset(
+        name
+        for scope, call in scopes.calls_of(project, target)
+        for name in target.positional()
+        if _is_waited_for(module, scope, scopes.argument_of(call, name, target.positional()))
+    )
+
+
+def _is_waited_for(module: ir.Module, scope: Scope, given: ir.Expr | None) -> bool:
+    """Whether other functions wait for what stands in a function, by its name."""
+    names = _waiting_names(module)
+    match given:
+        case ir.Attr(value=ir.Name(id=owner), name=name) if owner == scope.receiver and scope.cls is not None:
+            return name in names.get(scope.cls.qualname, {})
+        case ir.Attr(name=name) | ir.Name(id=name):
+            return name in names.get("", {})
+        case _:
+            return False
 
 
 def joined(project: Project, module: ir.Module, *own: ir.FunctionDecl) -> frozenset[str]:

@@ -116,9 +116,9 @@ def taken(m: Machine, held: HeapObject, sought: Symbol) -> Value | None:
 
 
 def are_two(m: Machine, one: Symbol, other: Symbol) -> bool:
-    """Whether two keys surely differ: those with the handles of two streams do, one of them made by the code.
+    """Whether two keys surely differ: those with the handles of two streams do, one of which the code made.
 
-    ``workspaces[torch.cuda.current_stream().cuda_stream]`` inside of ``with torch.cuda.stream(self.side)``, and
+    ``pages[torch.cuda.current_stream().cuda_stream]`` inside of ``with torch.cuda.stream(self.side)``, and
     behind it: the stream that callers selected is another one than ``self.side``.
     """
     match one, other:
