@@ -44,6 +44,7 @@ from streamlint.interp.state.values import (
     Flavor,
     GeneratorV,
     HeapV,
+    QueryV,
     Shape,
     SliceV,
     SymV,
@@ -392,7 +393,11 @@ def _clause(
         taken = True
         for condition in clause.tests:
             value = evaluate(m, condition)
-            known = answers.constant(m, value)
+            if isinstance(value, QueryV) and not again:
+                # pending = [event for event in pending if not event.query()]: those left out are complete.
+                known: bool | None = conditions.truth(m, value, condition)
+            else:
+                known = answers.constant(m, value)
             if known is False:
                 taken = False
                 break
