@@ -132,7 +132,7 @@ WITHIN: dict[str, dict[str, set[str]]] = {
 """For the folders and files of a part, which others they may import; in ``confirm``, when they run."""
 
 CIRCLES: dict[str, int] = {}
-"""How many files of a folder may import each other in a circle, where that is in the nature of things: none."""
+"""How many files of a folder may import each other in a circle, where that is in the nature of things."""
 
 OF_TYPES = {"interp/state": 3}
 """With what files of ``interp`` import for types only: a machine holds what takes a machine."""
