@@ -397,9 +397,18 @@ def _while(m: Machine, s: ir.While, fed: _Fed) -> bool:
         if fed.is_enough():
             return True
     # The loop is left with its test false: ``while not e.query(): pass`` ends synchronized.
-    if not endless and conditions.holds(m, s.test, want=False):
-        raise PathEnds
+    while not endless and conditions.holds(m, s.test, want=False):
+        if not _takes(s.test) or not loop_steps.may_go_on(m, done, SURE_TURNS):
+            raise PathEnds
+        if not _pass(m, s.body):
+            return False
+        done += 1
     return True
+
+
+def _takes(test: ir.Expr) -> bool:
+    """Whether a test that holds has taken something, which a pass uses: ``while (x := q.get()) is not None``."""
+    return any(isinstance(node, ir.Call) for node in ir.walk(test))
 
 
 def _known_in(m: Machine, test: ir.Expr) -> int:
