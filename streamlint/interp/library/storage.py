@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, TypeVar
 
 from streamlint.interp.library import forms
 from streamlint.interp.state import giving_up, lifetime, outside, symbols
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from streamlint.source import Span
 
 _WHOLE = (Symbol(".storage"),)
+Key = TypeVar("Key")
 
 
 def of(view: BufferV) -> BufferV:
@@ -182,6 +184,54 @@ def gradient(m: Machine, symbol: symbols.Symbol, name: str = "", owner: BufferV 
                 if isinstance(op, Launch) and op.graph == graph:
                     _also_does(m, number, op, written)
     return made
+
+
+def held_gradient(m: Machine, place: symbols.Attr) -> BufferV | None:
+    """The gradient at a place that is about to get another one, if somebody holds it already.
+
+    ``grads = [p.grad for p in params]``, then ``p.grad = None``: what is in ``grads`` stays what it was.
+    """
+    if place.name != "grad":
+        return None
+    held = [frame.env.names for frame in m.frames] + [thing.attrs for thing in m.heap.values()]
+    entries = [thing.entries for thing in m.heap.values()]
+    lists = [thing.items for thing in m.heap.values()]
+    values = chain(*(map(dict.values, held)), *(map(dict.values, entries)), *lists)
+    if not any(_names(value, place) for value in values):
+        return None
+    view = gradient(m, place)
+    for names in held:
+        _put(names, place, view)
+    for table in entries:
+        _put(table, place, view)
+    for items in lists:
+        items[:] = [_instead(item, place, view) for item in items]
+    return view
+
+
+def _put(held: dict[Key, Value], place: symbols.Attr, view: BufferV) -> None:
+    for key, value in held.items():
+        held[key] = _instead(value, place, view)
+
+
+def _names(value: Value, place: symbols.Attr) -> bool:
+    match value:
+        case SymV(symbol):
+            return symbol is place
+        case TupleV(items):
+            return any(_names(item, place) for item in items)
+        case _:
+            return False
+
+
+def _instead(value: Value, place: symbols.Attr, view: BufferV) -> Value:
+    match value:
+        case SymV(symbol) if symbol is place:
+            return view
+        case TupleV(items):
+            return TupleV(tuple(_instead(item, place, view) for item in items))
+        case _:
+            return value
 
 
 def _also_does(m: Machine, number: int, op: Launch, access: Access) -> None:

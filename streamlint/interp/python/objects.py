@@ -322,7 +322,7 @@ def _note_choice(m: Machine, held: HeapObject, name: str, new: Value) -> None:
 
 def _replace(m: Machine, symbol: symbols.Attr, new: Value) -> None:
     """``p.grad = None`` lets go of the gradient that ``p`` had; other values may be held elsewhere."""
-    old = m.roles.get(symbol)
+    old = m.roles.get(symbol) or storage.held_gradient(m, symbol)
     m.roles[symbol] = new
     if symbol.name == "grad" and old != new:
         giving_up.give_up(m, old)

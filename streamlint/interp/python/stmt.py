@@ -20,7 +20,7 @@ from streamlint.interp.python import (
     loops,
     with_statements,
 )
-from streamlint.interp.state import lifetime, names, results, symbols
+from streamlint.interp.state import giving_up, lifetime, names, results, symbols
 from streamlint.interp.state.ends import Jumped, PathEnds, Returned
 from streamlint.interp.state.values import (
     NONE,
@@ -124,6 +124,7 @@ def run(m: Machine, s: ir.Stmt) -> None:
             escape.barrier(m, escape.all_streams(m), s.span, "what was not read")
         case _:
             assert_never(s)
+    giving_up.used_since(m)
     lifetime.after_statement(m, s.span)
     if m.watch is not None:
         m.watch.ended(m, s)

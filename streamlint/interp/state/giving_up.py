@@ -43,17 +43,52 @@ def give_up(m: Machine, value: Value | None) -> BufferV | None:
     """
     if not isinstance(value, BufferV) or value.flavor is Flavor.POINTER:
         return None
+    _is_of_backward(m, value.id)
     buffer = m.buffers[value.id]
     outside = buffer.origin is Origin.ARGUMENT or value.id in m.life.gradients
     if buffer.alloc_stream is None and outside and not buffer.space.on_host:
         owner = m.default(StreamKind.CURRENT, None)
         if not any(_has_waited(m, number, owner.id) for number in _uses_aside(m, value.id, owner.id)):
+            m.life.left[value.id] = len(m.ops)
             return None
-        # Autograd goes on allocating when a hook has returned, as a caller does.
-        m.buffers[value.id] = replace(buffer, alloc_stream=owner.id, origin=Origin.ARGUMENT)
-        m.life.given_up.add(value.id)
-        m.life.candidates.add(value.id)
+        _goes_back_to(m, value.id, owner.id)
     return value
+
+
+def _goes_back_to(m: Machine, number: BufferId, owner: StreamId) -> None:
+    """Autograd goes on allocating when a hook has returned, as a caller does."""
+    m.buffers[number] = replace(m.buffers[number], alloc_stream=owner, origin=Origin.ARGUMENT)
+    m.life.given_up.add(number)
+    m.life.candidates.add(number)
+
+
+def used_since(m: Machine) -> None:
+    """What somebody holds yet that its owner has given up, and has used aside since: see ``give_up``.
+
+    ``grads = [p.grad for p in params]``, ``p.grad = None``, and then work on ``grads`` on another stream.
+    """
+    owner = m.default(StreamKind.CURRENT, None).id
+    for number, since in list(m.life.left.items()):
+        m.life.left[number] = len(m.ops)
+        if any(_has_waited(m, use, owner) for use in _uses_aside(m, number, owner, since)):
+            del m.life.left[number]
+            _goes_back_to(m, number, owner)
+
+
+def _is_of_backward(m: Machine, number: BufferId) -> None:
+    """A gradient that a backward pass of this path has computed is memory of the stream of that pass.
+
+    ``loss.backward()``, ``grads = [p.grad for p in params]``, and ``p.grad = None``: it goes with ``grads``.
+    """
+    buffer = m.buffers[number]
+    if number not in m.life.gradients or buffer.alloc_stream is not None:
+        return
+    for op in m.ops:
+        if isinstance(op, Launch) and any(access.buffer == number for access in op.accesses):
+            if op.graph is None and op.at.call == m.call:
+                m.buffers[number] = replace(buffer, alloc_stream=op.stream)
+                m.life.candidates.add(number)
+            return
 
 
 def assign_data(m: Machine, value: BufferV, new: BufferV) -> None:
@@ -125,8 +160,8 @@ def waited_for(m: Machine, number: BufferId, stream: StreamId) -> Span | None:
     return found
 
 
-def _uses_aside(m: Machine, number: BufferId, owner: StreamId) -> Iterator[int]:
-    for place, op in enumerate(m.ops):
+def _uses_aside(m: Machine, number: BufferId, owner: StreamId, since: int = 0) -> Iterator[int]:
+    for place, op in enumerate(m.ops[since:], since):
         if not isinstance(op, (Launch, Copy)) or op.stream == owner or op.at.call != m.call:
             continue
         if any(access.buffer == number for access in op.accesses):

@@ -62,6 +62,8 @@ class Lifetimes:
     """All memory that was lent in this way."""
     given_up: set[BufferId] = field(default_factory=set)
     """Memory from outside that the code lets go of."""
+    left: dict[BufferId, int] = field(default_factory=dict)
+    """Such memory that no other stream has used up to an op, and that somebody else holds yet."""
     grown: set[BufferId] = field(default_factory=set)
     """Memory that a tensor gave back for more, if that was more."""
     freed_on: dict[BufferId, StreamId] = field(default_factory=dict)
