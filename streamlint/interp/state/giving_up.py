@@ -43,15 +43,15 @@ def give_up(m: Machine, value: Value | None) -> BufferV | None:
     """
     if not isinstance(value, BufferV) or value.flavor is Flavor.POINTER:
         return None
-    _is_of_backward(m, value.id)
     buffer = m.buffers[value.id]
     outside = buffer.origin is Origin.ARGUMENT or value.id in m.life.gradients
     if buffer.alloc_stream is None and outside and not buffer.space.on_host:
         owner = m.default(StreamKind.CURRENT, None)
-        if not any(_has_waited(m, number, owner.id) for number in _uses_aside(m, value.id, owner.id)):
+        if any(_has_waited(m, number, owner.id) for number in _uses_aside(m, value.id, owner.id)):
+            _goes_back_to(m, value.id, owner.id)
+        elif not _is_of_backward(m, value.id):
             m.life.left[value.id] = len(m.ops)
             return None
-        _goes_back_to(m, value.id, owner.id)
     return value
 
 
@@ -75,20 +75,20 @@ def used_since(m: Machine) -> None:
             _goes_back_to(m, number, owner)
 
 
-def _is_of_backward(m: Machine, number: BufferId) -> None:
+def _is_of_backward(m: Machine, number: BufferId) -> bool:
     """A gradient that a backward pass of this path has computed is memory of the stream of that pass.
 
     ``loss.backward()``, ``grads = [p.grad for p in params]``, and ``p.grad = None``: it goes with ``grads``.
     """
-    buffer = m.buffers[number]
-    if number not in m.life.gradients or buffer.alloc_stream is not None:
-        return
-    for op in m.ops:
-        if isinstance(op, Launch) and any(access.buffer == number for access in op.accesses):
-            if op.graph is None and op.at.call == m.call:
-                m.buffers[number] = replace(buffer, alloc_stream=op.stream)
-                m.life.candidates.add(number)
-            return
+    if number not in m.life.gradients:
+        return False
+    uses = (op for op in m.ops if isinstance(op, Launch) and any(a.buffer == number for a in op.accesses))
+    backward = next(uses, None)
+    if backward is None or backward.graph is not None or backward.at.call != m.call:
+        return False
+    m.buffers[number] = replace(m.buffers[number], alloc_stream=backward.stream)
+    m.life.candidates.add(number)
+    return True
 
 
 def assign_data(m: Machine, value: BufferV, new: BufferV) -> None:
