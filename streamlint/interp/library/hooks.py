@@ -16,6 +16,7 @@ from streamlint.interp.state.values import (
     BufferV,
     ConstV,
     FuncV,
+    HeapV,
     PartialV,
     Shape,
     SymV,
@@ -54,11 +55,15 @@ def register(m: Machine, owner: Value, name: str, args: list[Value], span: Span)
         case [FuncV() as hook, *_]:
             # What a hook of a parameter gets is the parameter, of which it takes the gradient.
             known = PartialV(hook, (owner,), {}) if name == ACCUMULATED else hook
-            m.hooks.setdefault((name, symbol_of(owner)), []).append(known)
-            m.hooked_at[symbol_of(owner)] = span
+            m.hooks.setdefault((name, _meant(m, owner)), []).append(known)
+            m.hooked_at[_meant(m, owner)] = span
             return m.result(name, span)
         case _:
             return None
+
+
+def _meant(m: Machine, owner: Value) -> Symbol:
+    return m.symbol_of_object(owner) if isinstance(owner, HeapV) else symbol_of(owner)
 
 
 def at_end(m: Machine, args: list[Value], span: Span) -> Value:
@@ -84,7 +89,7 @@ def of_optimizer(
 
 
 def before_call(m: Machine, module: Value, args: list[Value], span: Span) -> None:
-    for hook in m.hooks.get((BEFORE, symbol_of(module)), ()):
+    for hook in m.hooks.get((BEFORE, _meant(m, module)), ()):
         m.python.call(m, hook, [module, TupleV(tuple(args))], {}, span)
 
 
@@ -120,7 +125,7 @@ def _may_be_in(m: Machine, part: Symbol, module: Value) -> bool:
 
 def after_call(m: Machine, module: Value, args: list[Value], result: Value, span: Span) -> Value:
     """A hook may put something else in place of what the module gives."""
-    for hook in m.hooks.get((AFTER, symbol_of(module)), ()):
+    for hook in m.hooks.get((AFTER, _meant(m, module)), ()):
         given = m.python.call(m, hook, [module, TupleV(tuple(args)), result], {}, span)
         result = result if given == NONE else given
     return result

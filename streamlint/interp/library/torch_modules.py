@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp.facts import known
+from streamlint import ir
+from streamlint.interp.facts import known, touching
 from streamlint.interp.facts.kinds import Kind
 from streamlint.interp.library import hooks, tensors, unresolved
 from streamlint.interp.state import names, symbols
@@ -16,6 +17,7 @@ from streamlint.interp.state.values import (
     BufferV,
     ConstV,
     Flavor,
+    FuncV,
     HeapV,
     Shape,
     SymV,
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
     from streamlint.interp.state.symbols import Symbol
     from streamlint.interp.state.values import HeapObject
     from streamlint.source import Span
+
+
+_INHERITED = model.MODULE_RETURNS_SELF | model.FORWARD_HOOKS | {model.MODULE_STATE}
 
 
 def is_module(m: Machine, view: BufferV, method: str) -> bool:
@@ -83,18 +88,20 @@ def method(
     return unresolved.opaque(m, f"{m.buffers[view.id].name or 'module'}.{name}", args, kwargs, span)
 
 
-def of_object(m: Machine, receiver: HeapV, name: str, args: list[Value]) -> Value | None:
+def of_object(m: Machine, receiver: HeapV, name: str, args: list[Value], span: Span) -> Value | None:
     """What each module has, one of the tree or one that holds others: ``Net().cuda()`` is the net."""
     if name in model.GIVES_OF_MODULE:
         return given(m, m.symbol_of_object(receiver), name, args)
     if not inherits(m, receiver, name):
         return None
+    if name in model.FORWARD_HOOKS:
+        return hooks.register(m, receiver, name, args, span)
     return state(m, m.symbol_of_object(receiver)) if name == model.MODULE_STATE else receiver
 
 
 def inherits(m: Machine, value: HeapV, name: str) -> bool:
-    """Whether an object is a module, and a method gives it back, or all that it owns."""
-    return (name in model.MODULE_RETURNS_SELF or name == model.MODULE_STATE) and _is_one(m, m.heap[value.id])
+    """Whether an object is a module, and a method gives it back, or all that it owns, or takes hooks."""
+    return name in _INHERITED and _is_one(m, m.heap[value.id])
 
 
 def _is_one(m: Machine, held: HeapObject) -> bool:
@@ -164,6 +171,35 @@ def runs_parts(m: Machine, module: Symbol, args: list[Value], span: Span) -> Non
     for part in parts:
         if not any(symbols.is_under(part, other) for other in parts):
             m.python.call(m, SymV(part), args, {}, span)
+
+
+def runs(
+    m: Machine, module: HeapV, method: FuncV, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value:
+    """An object that is called: the ``forward`` of a module runs between its hooks."""
+    if not isinstance(method.function, ir.FunctionDecl) or method.function.name != model.CALLED[-1]:
+        return m.python.call(m, method, args, kwargs, span)
+    hooks.before_call(m, module, args, span)
+    if _is_ready(m, module):
+        reads_own(m, m.symbol_of_object(module), span)
+    result = m.python.call(m, method, args, kwargs, span)
+    return hooks.after_call(m, module, args, result, span)
+
+
+def _is_ready(m: Machine, module: HeapV) -> bool:
+    """Whether what a module owns should be there when its ``forward`` begins.
+
+    Not where some ``forward`` of the program, or a hook of a part, may wait for it: ``self.page.wait()``.
+    """
+    hooked = [owner for name, owner in m.hooks if name in model.FORWARD_HOOKS]
+    if hooked and m.symbol_of_object(module) not in hooked:
+        return False
+    cls = m.heap[module.id].cls
+    found = m.project.module(cls.module) if cls is not None else None
+    return found is not None and not any(
+        decl.name in model.CALLED and touching.by_others(m.project, decl)
+        for decl in touching.functions_of(found)
+    )
 
 
 def reads_own(m: Machine, owner: Symbol, span: Span, *, layer: bool = False) -> None:

@@ -173,7 +173,7 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
             for name in torch_model.CALLED:
                 method = classes.method(m, func, name)
                 if method is not None:
-                    return call(m, method, args, kwargs, span)
+                    return torch_modules.runs(m, func, method, args, kwargs, span)
             return unresolved.opaque(m, m.symbol_of_object(func), [func, *args], kwargs, span)
         case HeapV() if module_containers.is_sequence(m, func):
             torch_modules.runs_parts(m, m.symbol_of_object(func), args, span)
@@ -312,7 +312,7 @@ def call_method(
                 if receiver.id in m.monitors:
                     threads.took(m, receiver, name, span)
                     threads.wake(m, receiver, name, span)
-                found = found or torch_modules.of_object(m, receiver, name, args)
+                found = found or torch_modules.of_object(m, receiver, name, args, span)
                 return found or unresolved.opaque(m, name, [receiver, *args], kwargs, span)
             if threads.is_thread(m, receiver):
                 return threads.method(m, receiver, name, args, kwargs, span)
@@ -322,7 +322,7 @@ def call_method(
             if threads.is_method(m, receiver, name):
                 return threads.method(m, receiver, name, args, kwargs, span)
             found = (
-                torch_modules.of_object(m, receiver, name, args)
+                torch_modules.of_object(m, receiver, name, args, span)
                 or mappings.of_object(m, receiver, name, args, span)
                 or fields.of_tuple(m, receiver, name, kwargs, span)
             )

@@ -407,7 +407,7 @@ def _while(m: Machine, s: ir.While, fed: _Fed) -> bool:
 
 
 def _takes(test: ir.Expr) -> bool:
-    """Whether a test that holds has taken something, which a pass uses: ``while (x := q.get()) is not None``."""
+    """Whether a test that holds has taken what a pass uses: ``while (x := q.get()) is not None``."""
     return any(isinstance(node, ir.Call) for node in ir.walk(test))
 
 
