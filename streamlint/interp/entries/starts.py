@@ -25,7 +25,7 @@ from streamlint.interp.facts.relevance import (
     relevant,
     users_first,
 )
-from streamlint.interp.python import stmt, unseen_caller
+from streamlint.interp.python import registries, stmt, unseen_caller
 from streamlint.interp.state.values import FuncV
 
 if TYPE_CHECKING:
@@ -102,7 +102,10 @@ def _body_entry(project: Project, module: ir.Module) -> Iterator[Entry]:
     def body(m: Machine) -> None:
         env = m.frame.env
         m.frame.function = module.name
+        line = 0
         for statement in module.load_body():
+            registries.decorated_before(m, module, line, statement.span.line)
+            line = statement.span.line
             stmt.run(m, statement)
             for name, value in env.names.items():
                 m.globals[module.name, name] = value

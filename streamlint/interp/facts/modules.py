@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from streamlint.interp.state.budgets import LIMITS
@@ -11,6 +12,8 @@ from streamlint.interp.state.values import Env
 from streamlint.trace import CURRENT_DEVICE, MAIN_LANE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from streamlint import ir
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.values import Value
@@ -37,17 +40,21 @@ def at_module_level(
 
 
 def at_import(m: Machine, module: ir.Module, e: ir.Expr) -> Value | None:
-    """Evaluates what a module computes once, when it is imported: its variables, those of classes, defaults.
+    """Evaluates what a module computes when it is imported: its variables, those of classes, defaults."""
+    with importing(m):
+        return at_module_level(m, module, e)
 
-    That was before anything in the trace, on the stream that was current then, and is complete.
-    """
+
+@contextmanager
+def importing(m: Machine) -> Iterator[None]:
+    """What runs was before anything in the trace, on the stream that was current then, and is complete."""
     selected = (m.current, m.pushed, m.captures, m.device, m.exact_device, m.device_symbol, m.lane)
     first = len(m.ops)
     m.current, m.pushed, m.captures = {}, [], Captures()
     m.device, m.exact_device, m.device_symbol = CURRENT_DEVICE, CURRENT_DEVICE, None
     m.lane = MAIN_LANE
     try:
-        return at_module_level(m, module, e)
+        yield
     finally:
         m.current, m.pushed, m.captures, m.device, m.exact_device, m.device_symbol, m.lane = selected
         m.forget_ops(first)

@@ -8,7 +8,7 @@ from streamlint import ir
 from streamlint.frozen import frozen
 from streamlint.interp.facts import decorators, modules, scopes, touching
 from streamlint.interp.facts.relevance import all_functions
-from streamlint.interp.python import containers, stream_sources, unseen_caller
+from streamlint.interp.python import containers, registries, stream_sources, unseen_caller
 from streamlint.interp.state import arguments, naming, symbols
 from streamlint.interp.state.ends import PathEnds
 from streamlint.interp.state.kept import Kept
@@ -55,6 +55,8 @@ def first_value(m: Machine, module: ir.Module, name: str) -> Value:
     if value is None:
         return unknown
     if isinstance(value, HeapV):
+        m.globals[module.name, name] = value
+        registries.fill(m, module, name)
         add_sample(m, [module], name, m.heap[value.id])
     if not isinstance(value, ConstV):
         return value
