@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp.facts import classes
-from streamlint.interp.library import storage, tensors
+from streamlint.interp.library import saved_hooks, storage, tensors
 from streamlint.interp.state import lifetime, symbols
 from streamlint.interp.state.put_off import Applied
 from streamlint.interp.state.values import FuncV, SymV, TupleV, Value, reading
@@ -99,6 +99,21 @@ def backward_of_others(m: Machine, span: Span) -> None:
     )
     m.last_backward = m.emit(computes)
     in_backward(m, span)
+
+
+def asks_for_saved(m: Machine, span: Span) -> None:
+    """Operators get what hooks of saved tensors give back, one operator after the other, and let it go."""
+    for of_one in saved_hooks.in_turn(m):
+        at, results = span, []
+        for saved in of_one:
+            m.last_return = None
+            results.append(m.python.call(m, saved.unpack, [saved.packed], {}, span))
+            at = m.last_return or at
+        views = tensors.buffers_in(m, results, unknown=False)
+        used = tuple(reading(view) for view in views if not m.space(view).on_host)
+        if used:
+            tensors.launch(m, at, used, "backward")
+        lifetime.after_statement(m, span)
 
 
 def go_on(m: Machine, results: list[Value], span: Span) -> None:

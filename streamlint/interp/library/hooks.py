@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.interp.facts import counting as counting_calls
-from streamlint.interp.library import autograd, escape, optimizers, saved_hooks, storage
+from streamlint.interp.library import autograd, escape, optimizers, storage
 from streamlint.interp.state import symbols
 from streamlint.interp.state.values import (
     NONE,
@@ -172,7 +172,8 @@ def in_backward(m: Machine, span: Span, *, keeps_graph: bool = False) -> Value:
 
     What a hook queues for the end comes last.
     """
-    results = [*saved_hooks.given_back(m, span), *autograd.in_backward(m, span, keeps_graph=keeps_graph)]
+    autograd.asks_for_saved(m, span)
+    results = autograd.in_backward(m, span, keeps_graph=keeps_graph)
     counting: set[Span] = set()
     for (name, owner), found in list(m.hooks.items()):
         for hook in found if name in GRADIENT_HOOKS else ():

@@ -7,9 +7,11 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from streamlint.interp.state.budgets import Most
+from streamlint.interp.state.put_off import Saved
 from streamlint.interp.state.values import Flavor, FuncV, HeapV, PartialV, Shape, Value
 from streamlint.models.autograd import SAVED_TENSORS_HOOKS
 
@@ -69,19 +71,21 @@ def saves(m: Machine, operands: Sequence[BufferV], span: Span) -> None:
     if m.saving is None or m.frame.gradless:
         return
     (pack, unpack), m.saving = m.saving, None
+    operator = len(m.ops)
     try:
         for view in operands:
             tensor = view.flavor in (Flavor.TORCH, Flavor.OPAQUE)
-            known = any(view.id == saved for saved, _, _ in m.saved)
+            known = any(view.id == one.buffer for one in m.saved)
             if not tensor or known or m.space(view).on_host:
                 continue
             if m.project.budgets.allows(MOST_SAVED, len(m.saved) + 1):
-                m.saved.append((view.id, unpack, m.python.call(m, pack, [view], {}, span)))
+                packed = m.python.call(m, pack, [view], {}, span)
+                m.saved.append(Saved(view.id, unpack, packed, operator))
     finally:
         m.saving = (pack, unpack)
 
 
-def given_back(m: Machine, span: Span) -> list[Value]:
-    """What the backward pass gets, last saved first."""
+def in_turn(m: Machine) -> list[list[Saved]]:
+    """What the backward pass asks for: those of one operator together, of the last operator first."""
     taken, m.saved = m.saved[::-1], []
-    return [m.python.call(m, unpack, [packed], {}, span) for _, unpack, packed in taken]
+    return [list(of_one) for _, of_one in groupby(taken, key=lambda one: one.operator)]

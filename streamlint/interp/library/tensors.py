@@ -331,7 +331,8 @@ def operate(
         may_give_back(m, made, views[0], name)
     known = flavors.product(first) if first is not None else ""
     work(m, span, stream.id, (*reads, Access(made.id, Mode.WRITE)), name, library=by or known)
-    saved_hooks.saves(m, views, span)
+    if operands.saves(name):
+        saved_hooks.saves(m, views, span)
     return made
 
 

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
     from streamlint import ir
     from streamlint.interp.state.frames import Driven
-    from streamlint.interp.state.put_off import Applied, Feeder, Guess, Pool, Sleeper
+    from streamlint.interp.state.put_off import Applied, Feeder, Guess, Pool, Saved, Sleeper
     from streamlint.interp.state.scope import Scope, Target
     from streamlint.interp.state.symbols import Symbol
     from streamlint.models.schema import Lib
@@ -241,8 +241,8 @@ class Path:
     """Where the last of them was registered."""
     saving: tuple[Value, Value] | None = None
     """Hooks of saved tensors of the block that runs ..."""
-    saved: list[tuple[BufferId, Value, Value]] = field(default_factory=list)
-    """... and what went through some: the memory, what gives it back, and what it was packed into."""
+    saved: list[Saved] = field(default_factory=list)
+    """... and what went through some."""
     monitors: dict[int, Monitor] = field(default_factory=dict)
     """Locks, flags and queues among the objects of the heap."""
     targets: dict[int, Target] = field(default_factory=dict)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from streamlint.interp.state.values import DeviceV, FuncV, HeapV, StreamV, SymV, Value
     from streamlint.models.schema import Lib
     from streamlint.source import Span
-    from streamlint.trace import DeviceId, LaneId
+    from streamlint.trace import BufferId, DeviceId, LaneId
 
 
 @frozen()
@@ -39,6 +39,17 @@ class Applied:
     backward: FuncV
     context: SymV
     stream: StreamV
+
+
+@frozen()
+class Saved:
+    """What an operator keeps for the backward pass, where hooks of saved tensors have packed it."""
+
+    buffer: BufferId
+    unpack: Value
+    packed: Value
+    operator: int
+    """The same for all that one operator keeps."""
 
 
 @frozen()

@@ -198,7 +198,7 @@ def _roots(m: Machine) -> Iterator[Value]:
     # parameter.register_hook(hook): the tensor holds the function, and that what it has closed over.
     yield from (hook for found in m.hooks.values() for hook in found)
     # with OffloadActivations(): loss = model(x). What autograd keeps was packed, and its hook unpacks it.
-    yield from (value for _, unpack, packed in m.saved for value in (unpack, packed))
+    yield from (value for one in m.saved for value in (one.unpack, one.packed))
     yield from (v for place, v in m.roles.items() if stored.owned(place) is None and place not in m.guesses)
     yield from m.remembered.values()
     yield from m.life.moved.values()
