@@ -108,12 +108,16 @@ def asks_for_saved(m: Machine, span: Span) -> None:
         for saved in of_one:
             m.last_return = None
             results.append(m.python.call(m, saved.unpack, [saved.packed], {}, span))
-            at = m.last_return or at
+            at = _returned_at(m) or at
         views = tensors.buffers_in(m, results, unknown=False)
         used = tuple(reading(view) for view in views if not m.space(view).on_host)
         if used:
             tensors.launch(m, at, used, "backward")
         lifetime.after_statement(m, span)
+
+
+def _returned_at(m: Machine) -> Span | None:
+    return m.last_return
 
 
 def go_on(m: Machine, results: list[Value], span: Span) -> None:
