@@ -348,7 +348,8 @@ def _holds_queue(project: Project, cls: ir.ClassDecl, name: str) -> bool:
 def _members(project: Project, scope: Scope, param: str, seen: set[tuple[Span, str]]) -> Iterator[_Use]:
     """Members that code uses of a parameter, or of the attribute that keeps it, and how it calls them.
 
-    So do the functions that it is passed on to: ``reduce(group, parts)``, which uses ``group.streams``.
+    So do the functions that it is passed on to, ``reduce(group, parts)``, which uses ``group.streams``, and the
+    classes that are made with it: ``Reducer(group)``, whose methods use ``self.group.streams``.
     """
     if (scope.function.span, param) in seen:
         return
@@ -412,13 +413,14 @@ def _moved(e: ir.Expr) -> ir.Expr:
 def _takers(project: Project, scope: Scope, call: ir.Call, name: str) -> Iterator[tuple[Scope, str]]:
     """The function of the module or method of the class that gets a name, and for which parameter."""
     taker = _taker(project, scope, call.func)
-    if taker is None:
+    if taker is None or taker.function is None or taker.function.module != scope.module.name:
         return
     positional = taker.positional()
     for param in taker.params():
         match scopes.argument_of(call, param.name, positional):
-            case ir.Name(id=given) if given == name and taker.function is not None:
-                cls = None if taker.function is scope.module.functions.get(taker.name) else scope.cls
+            case ir.Name(id=given) if given == name:
+                is_function = taker.function is scope.module.functions.get(taker.name)
+                cls = None if is_function else taker.cls or scope.cls
                 if (inside := scopes.scope_of(scope.module, taker.function, cls)) is not None:
                     yield inside, param.name
             case _:
@@ -426,10 +428,12 @@ def _takers(project: Project, scope: Scope, call: ir.Call, name: str) -> Iterato
 
 
 def _taker(project: Project, scope: Scope, func: ir.Expr) -> Target | None:
-    """``reduce(group)`` of the module, ``self._attach(group)`` of the class that the code is in."""
+    """``reduce(group)`` and ``Reducer(group)`` of the module, ``self._attach(group)`` of the class at hand."""
     match func:
         case ir.Name(id=name):
             called = project.member(scope.module.name, name)
+            if isinstance(called, ClassV):
+                return Target(called.decl.methods.get("__init__"), called.decl)
             found = called.function if isinstance(called, FuncV) else None
         case ir.Attr(value=ir.Name(id=owner), name=name) if owner == scope.receiver and scope.cls is not None:
             found = scope.cls.methods.get(name)
@@ -437,8 +441,7 @@ def _taker(project: Project, scope: Scope, func: ir.Expr) -> Target | None:
                 found = None
         case _:
             return None
-    known = isinstance(found, ir.FunctionDecl) and found.module == scope.module.name
-    return Target(found) if known and isinstance(found, ir.FunctionDecl) else None
+    return Target(found) if isinstance(found, ir.FunctionDecl) else None
 
 
 def _assignments(body: object) -> Iterator[tuple[ir.Expr, ir.Expr]]:
