@@ -348,8 +348,8 @@ def _holds_queue(project: Project, cls: ir.ClassDecl, name: str) -> bool:
 def _members(project: Project, scope: Scope, param: str, seen: set[tuple[Span, str]]) -> Iterator[_Use]:
     """Members that code uses of a parameter, or of the attribute that keeps it, and how it calls them.
 
-    So do the functions that it is passed on to, ``reduce(group, parts)``, which uses ``group.streams``, and the
-    classes that are made with it: ``Reducer(group)``, whose methods use ``self.group.streams``.
+    So do the functions that it is passed on to, ``reduce(group, parts)``, which uses ``group.streams``, and
+    the classes that are made with it: ``Reducer(group)``, whose methods use ``self.group.streams``.
     """
     if (scope.function.span, param) in seen:
         return
@@ -428,7 +428,7 @@ def _takers(project: Project, scope: Scope, call: ir.Call, name: str) -> Iterato
 
 
 def _taker(project: Project, scope: Scope, func: ir.Expr) -> Target | None:
-    """``reduce(group)`` and ``Reducer(group)`` of the module, ``self._attach(group)`` of the class at hand."""
+    """``reduce(group)`` and ``Reducer(group)`` of the module, ``self._attach(group)`` of the own class."""
     match func:
         case ir.Name(id=name):
             called = project.member(scope.module.name, name)
