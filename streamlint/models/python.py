@@ -11,6 +11,7 @@ import collections.abc
 import contextlib
 import functools
 import numbers
+import queue
 from collections.abc import Callable, Mapping, MutableMapping
 from types import NoneType
 
@@ -129,6 +130,34 @@ PUBLIC_SPECIALS = frozenset(
 
 TAKES_KEY = frozenset({"get", "pop", "setdefault", "__getitem__"})
 """Methods of containers whose first argument is the key of an element."""
+
+CONTAINERS = frozenset(
+    one.__name__
+    for one in (
+        *(list, tuple, set, frozenset, dict, collections.OrderedDict, collections.defaultdict),
+        *(sorted, reversed, iter, queue.Queue, queue.SimpleQueue, queue.LifoQueue),
+    )
+)
+"""What makes a container, or walks one, of the elements of what it is given."""
+TOUCHES_NOTHING = frozenset(
+    one.__name__
+    for one in (
+        type,
+        callable,
+        issubclass,
+        dir,
+        globals,
+        locals,
+        input,
+        open,
+        ord,
+        chr,
+        slice,
+        object,
+        property,
+    )
+)
+"""Builtins that look at no value in memory, and whose result tells nothing."""
 
 READS_VARIABLES = frozenset(one.__name__ for one in (locals, vars, eval, exec))
 """Builtins that read variables of the function that calls them, without naming them."""

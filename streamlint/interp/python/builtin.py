@@ -18,6 +18,7 @@ from streamlint.interp.library import (
     weakly,
 )
 from streamlint.interp.python import (
+    built,
     conditions,
     container_methods,
     containers,
@@ -25,14 +26,11 @@ from streamlint.interp.python import (
     instances,
     iterators,
     kinds,
-    mappings,
     objects,
     text,
-    walks,
 )
 from streamlint.interp.state import elements, names, symbols
 from streamlint.interp.state.ends import PathEnds
-from streamlint.interp.state.numbers import behind, linear
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -159,40 +157,52 @@ def _transparent(args: list[Value], kwargs: dict[str, Value]) -> Value:
 
 
 def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value | None:
+    return (
+        built.made(m, name, args, kwargs, span)
+        or _of_members(m, name, args, span)
+        or _of_values(m, name, args, kwargs, span)
+        or (m.result(name, span) if name in python.TOUCHES_NOTHING else None)
+    )
+
+
+def _of_members(m: Machine, name: str, args: list[Value], span: Span) -> Value | None:
+    """``getattr(module, name)``, ``vars(options)``, ``hasattr(x, name)`` and their kin."""
+    first, *others = args or [NONE]
+    match name, others:
+        case "getattr", [asked, default] if thread_local.lacks(m, first, asked):
+            return default
+        case "getattr", [ConstV(str() as asked), *default]:
+            return objects.attribute_by_name(m, first, asked, default, span)
+        case (("getattr" | "vars"), _) if isinstance(first, BufferV):
+            # A field of a batch, whichever: it stands for all that there is.
+            return first
+        case "getattr", _ if first == ApiV("torch"):
+            # getattr(torch, self.device): a device module chosen by name.
+            return ApiV("torch.cuda")
+        case "vars", _ if isinstance(first, HeapV) and m.heap[first.id].attrs:
+            return fields.table(m, first)
+        case (("getattr" | "vars"), _):
+            # One of all that there is, which is not known; what is taken out of that is held by who takes it.
+            return m.fresh(name, span, tuple(elements.parts(m, first)))
+        case "setattr", [ConstV(str() as asked), value, *_]:
+            objects.set_attribute(m, first, asked, value, span)
+            return NONE
+        case "hasattr", _:
+            return instances.has(m, first, others[0] if others else NONE)
+        case "isinstance", _:
+            return kinds.isinstance_of(m, args)
+        case "type", []:
+            return kinds.type_of(m, first)
+        case _:
+            return None
+
+
+def _of_values(
+    m: Machine, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value | None:
+    """What computes a number, a text or an answer of what it is given, or of the elements of that."""
     first = args[0] if args else NONE
     match name:
-        case "range":
-            return _range(m, args, span)
-        case "enumerate":
-            items = elements.listed(m, first)
-            start = args[1] if len(args) > 1 else kwargs.get("start", ConstV(0))
-            begin = start.value if isinstance(start, ConstV) and isinstance(start.value, int) else 0
-            if items is not None:
-                return m.new_list(m.new_tuple((ConstV(begin + i), x)) for i, x in enumerate(items))
-            return containers.lazy(m, "enumerate", [ConstV(begin), first])
-        case "zip":
-            return _zipped(m, args, span)
-        case (
-            "reversed"
-            | "sorted"
-            | "list"
-            | "tuple"
-            | "set"
-            | "iter"
-            | "frozenset"
-            | "OrderedDict"
-            | "dict"
-            | "defaultdict"
-            | "Queue"
-            | "SimpleQueue"
-            | "LifoQueue"
-        ):
-            return container(m, name, args, kwargs, span)
-        case "chain":
-            return walks.one_after_the_other(m, [_walked(m, part, span) for part in args])
-        case "deque":
-            most = args[1] if len(args) > 1 else kwargs.get("maxlen")
-            return container_methods.bounded_by(m, container(m, name, args, kwargs, span), most)
         case "len":
             items = elements.listed(m, first)
             if isinstance(first, HeapV):
@@ -200,51 +210,8 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
             if items is not None:
                 return ConstV(len(items))
             return text.converted(name, args) or given_by("len", first)
-        case "cycle":
-            return iterators.cycle(m, first)
-        case "count":
-            start = first if args else kwargs.get("start", ConstV(0))
-            return iterators.count(m, start, args[1] if len(args) > 1 else kwargs.get("step", ConstV(1)))
-        case "next" if isinstance(first, HeapV) and iterators.is_iterator(m.heap[first.id]):
-            return iterators.step(m, m.heap[first.id], args[1] if len(args) > 1 else None, span)
         case "next":
-            items = elements.listed(m, first)
-            if items:
-                return items[0]
-            held = m.heap[first.id] if isinstance(first, HeapV) else None
-            if held is not None and len(args) > 1 and _is_bare(held):
-                return args[1]
-            step = objects.following(m, first)
-            if step:
-                return m.python.call(m, step, [], {}, span)
-            if held is not None and held.kind == "generator" and containers.FIRST in held.extra:
-                # next(s for s in self.slots if not s.busy): that which the test was asked of.
-                return held.extra[containers.FIRST]
-            given = SymV(m.unlike_any(symbols.call("next", symbol_of(first)), span))
-            # next((s for s in self.slots if not s.busy), self.slots[0]): one of them, which is not known.
-            return containers.index(m, first, given, span) if held and held.sample is not None else given
-        case "getattr" if len(args) > 2 and thread_local.lacks(m, first, args[1]):
-            return args[2]
-        case "getattr" if len(args) > 1 and isinstance(args[1], ConstV) and isinstance(args[1].value, str):
-            return objects.attribute_by_name(m, first, args[1].value, args[2:], span)
-        case "getattr" | "vars" if isinstance(first, BufferV):
-            # A field of a batch, whichever: it stands for all that there is.
-            return first
-        case "getattr" if first == ApiV("torch"):
-            # getattr(torch, self.device): a device module chosen by name.
-            return ApiV("torch.cuda")
-        case "vars" if isinstance(first, HeapV) and m.heap[first.id].attrs:
-            return fields.table(m, first)
-        case "getattr" | "vars":
-            # One of all that there is, which is not known; what is taken out of that is held by who takes it.
-            return m.fresh(name, span, tuple(elements.parts(m, first)))
-        case "setattr" if len(args) > 2 and isinstance(args[1], ConstV) and isinstance(args[1].value, str):
-            objects.set_attribute(m, first, args[1].value, args[2], span)
-            return NONE
-        case "hasattr":
-            return instances.has(m, first, args[1] if len(args) > 1 else NONE)
-        case "isinstance":
-            return kinds.isinstance_of(m, args)
+            return _next(m, first, args[1:], span)
         case "divmod" if len(args) == 2:
             return TupleV((_arith("//", args), _arith("%", args)))
         case "print" | "str" | "repr" | "format" | "bytes":
@@ -263,65 +230,34 @@ def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
             return ConstV(answer)
         case "float" | "int" | "bool" | "complex" | "abs" | "sum" | "max" | "min" | "any" | "all" | "round":
             return text.converted(name, args) or _number(m, name, args, span)
-        case "map" | "filter" if len(args) == 2:
-            items = elements.listed(m, args[1])
-            sources = items if items is not None else [containers.nth(m, args[1], None, span)]
-            results = [m.python.call(m, first, [item], {}, span) for item in sources]
-            return m.new_list(results)
         case "id" | "hash":
             # events[id(tensor)]: the same thing has the same key.
             return given_by(name, first)
         case "exit" | "quit":
             raise PathEnds
-        case "type" if not args[1:]:
-            return kinds.type_of(m, first)
-        case (
-            "type"
-            | "callable"
-            | "issubclass"
-            | "dir"
-            | "globals"
-            | "locals"
-            | "input"
-            | "open"
-            | "ord"
-            | "chr"
-            | "slice"
-            | "object"
-            | "property"
-        ):
-            return m.result(name, span)
         case _:
             return None
 
 
-def _zipped(m: Machine, args: list[Value], span: Span) -> Value:
-    """``zip(lanes, batches)``: three lanes take three batches, if of those nothing is known."""
-    columns = [elements.listed(m, arg) for arg in args]
-    known = [len(column) for column in columns if column is not None]
-    unknown = [names.settle(m, arg) for arg, column in zip(args, columns, strict=True) if column is None]
-    if unknown and (not known or not all(_is_plain_sequence(m, arg) for arg in unknown)):
-        return containers.lazy(m, "zip", args)
-    rows = [
-        [
-            column[at] if column is not None else containers.element(m, arg, symbols.constant(at), span)
-            for arg, column in zip(args, columns, strict=True)
-        ]
-        for at in range(min(known, default=0))
-    ]
-    return m.new_list(m.new_tuple(row) for row in rows)
-
-
-def _is_plain_sequence(m: Machine, value: Value) -> bool:
-    """Whether elements can be asked for by their numbers: what is stepped through gives them only once."""
-    match value:
-        case SymV() | BufferV():
-            return True
-        case HeapV(number):
-            held = m.heap[number]
-            return held.shape is Shape.LIST and not held.role
-        case _:
-            return False
+def _next(m: Machine, walked: Value, default: list[Value], span: Span) -> Value:
+    """``next(slots)``, ``next((s for s in self.slots if not s.busy), None)``"""
+    held = m.heap[walked.id] if isinstance(walked, HeapV) else None
+    if held is not None and iterators.is_iterator(held):
+        return iterators.step(m, held, default[0] if default else None, span)
+    items = elements.listed(m, walked)
+    if items:
+        return items[0]
+    if held is not None and default and _is_bare(held):
+        return default[0]
+    step = objects.following(m, walked)
+    if step:
+        return m.python.call(m, step, [], {}, span)
+    if held is not None and held.kind == "generator" and containers.FIRST in held.extra:
+        # next(s for s in self.slots if not s.busy): that which the test was asked of.
+        return held.extra[containers.FIRST]
+    given = SymV(m.unlike_any(symbols.call("next", symbol_of(walked)), span))
+    # next((s for s in self.slots if not s.busy), self.slots[0]): one of them, which is not known.
+    return containers.index(m, walked, given, span) if held and held.sample is not None else given
 
 
 def _arith(op: str, args: list[Value]) -> Value:
@@ -343,111 +279,6 @@ def _text(m: Machine, name: str, args: list[Value], span: Span) -> Value:
             return given_by(name, other)
         case _:
             return m.fresh(name, span)
-
-
-LISTED = 512
-"""Numbers of a range that are listed; a longer one counts like one of unknown length."""
-
-
-def _range(m: Machine, args: list[Value], span: Span) -> Value:
-    del span
-    numbers = [a.value for a in args if isinstance(a, ConstV) and isinstance(a.value, int)]
-    if len(numbers) == len(args) and numbers and not (len(numbers) == 3 and numbers[2] == 0):
-        counted = range(*numbers)[: LISTED + 1]
-        if len(counted) <= LISTED:
-            return m.new_list((ConstV(i) for i in counted), kind="range")
-    start = args[0] if len(args) > 1 else ConstV(0)
-    step = args[2] if len(args) > 2 else ConstV(1)
-    if isinstance(start, (ConstV, SymV)) and isinstance(step, ConstV):
-        return containers.lazy(m, "range", [start, step, args[1] if len(args) > 1 else args[0]])
-    return given_by("range", *args)
-
-
-def container(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
-    if name in ("dict", "OrderedDict", "defaultdict"):
-        return _dictionary(m, name, args, kwargs, span)
-    shape = Shape.SET if name in ("set", "frozenset") else Shape.LIST
-    kind = "" if name in ("list", "sorted", "set") else name
-    if not args:
-        return m.new_list((), shape=shape, kind=kind) if name != "tuple" else TupleV(())
-    if name == "iter" and args[1:]:
-        return containers.lazy(m, python.CALLED_AGAIN, args)
-    source = args[0] if name == "iter" else objects.iterated(m, args[0], span)
-    if isinstance(source, BufferV):
-        tensors.read_on_host(m, source, span, f"{name}()") if source.flavor is Flavor.ARRAY else None
-        made = m.new_list((), kind=kind)
-        m.heap[made.id].open, m.heap[made.id].sample = True, source
-        return made
-    if isinstance(source, GeneratorV):
-        return _drain(m, source, span)
-    items = elements.listed(m, source)
-    if items is None:
-        return _of_unknown_length(m, source, name, shape, kind, span)
-    if name == "reversed":
-        items.reverse()
-    if name == "tuple":
-        return m.new_tuple(items)
-    if name == "iter":
-        return iterators.over(m, source, items)
-    return m.new_list(items, shape=shape, kind=kind)
-
-
-def _walked(m: Machine, value: Value, span: Span) -> Value:
-    source = objects.iterated(m, value, span)
-    return _drain(m, source, span) if isinstance(source, GeneratorV) else source
-
-
-def _of_unknown_length(m: Machine, source: Value, name: str, shape: Shape, kind: str, span: Span) -> Value:
-    """``list(xs)``: other lists of the same elements are told apart by what is put into them."""
-    held = m.heap[source.id] if isinstance(source, HeapV) else None
-    if held is not None and held.role == "range" and shape is Shape.SET:
-        return containers.set_of_range(m, source, span)
-    match held.items if held is not None and held.role == "range" and name == "reversed" else ():
-        case [ConstV(int() as start), ConstV(1), SymV(end)]:
-            # In ``for i in reversed(range(n))`` the last number comes first.
-            base, far = linear(end)
-            return containers.lazy(m, "range", [SymV(behind(base, far - 1)), ConstV(-1), ConstV(start - 1)])
-    if held is not None and (
-        name in ("iter", "reversed") or held.shape not in (Shape.LIST, Shape.SET) or held.role or held.symbol
-    ):
-        return source
-    made = m.new_list(held.items if held is not None else (), shape=shape, kind=kind)
-    copy = m.heap[made.id]
-    copy.open = True
-    if held is not None:
-        copy.sample, copy.extra, copy.born = held.sample, held.extra, held.born
-        copy.filled = held.filled
-    else:
-        copy.symbol = symbol_of(source)
-    return made
-
-
-def _drain(m: Machine, source: GeneratorV, span: Span) -> Value:
-    collected: list[Value] = []
-
-    def at_yield(value: Value) -> Value:
-        collected.append(value)
-        return NONE
-
-    m.python.run_generator(m, source, at_yield, span)
-    return m.new_list(collected)
-
-
-def _dictionary(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
-    made = m.new_object(Shape.DICT)
-    held = m.heap[made.id]
-    held.kind = "" if name == "dict" else name
-    if name == "defaultdict":
-        held.open = True
-        if args:
-            held.sample = m.python.call(m, args[0], [], {}, span)
-    elif args and not isinstance(args[0], HeapV):
-        held.open = True
-    elif args and not mappings.of_pairs(m, held, args[0], span):
-        container_methods.method(m, made, "update", [args[0]], {}, span)
-    for key, value in kwargs.items():
-        containers.put(m, held, ConstV(key), value)
-    return made
 
 
 def _queries(m: Machine, value: Value) -> list[QueryV]:
@@ -488,7 +319,7 @@ def _number(m: Machine, name: str, args: list[Value], span: Span) -> Value:
     if name in ("max", "min") and len(numbers) == len(args) > 1:
         return ConstV(max(numbers) if name == "max" else min(numbers))
     if name in ("any", "all", "sum", "max", "min") and isinstance(first, GeneratorV):
-        _drain(m, first, span)
+        built.drained(m, first, span)
     return given_by(name, *args)
 
 

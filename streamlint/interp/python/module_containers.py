@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp.python import builtin, containers
+from streamlint.interp.python import built, containers
 from streamlint.interp.state import symbols
 from streamlint.interp.state.loop_steps import UNKNOWN_LENGTH_TURNS
 from streamlint.interp.state.values import HeapV, Shape, SymV, TupleV, Value
@@ -27,7 +27,7 @@ def made(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
             args = m.heap[args[0].id].named
         held = m.new_list(args) if any(isinstance(arg, HeapV) or _rest(arg) for arg in args) else None
     elif path in MODULE_CONTAINERS and (not args or isinstance(args[0], (HeapV, TupleV, SymV))):
-        value = builtin.container(m, MODULE_CONTAINERS[path], args, kwargs, span)
+        value = built.container(m, MODULE_CONTAINERS[path], args, kwargs, span)
         held = value if isinstance(value, HeapV) else None
         if args and isinstance(args[0], SymV):
             # What of the list nothing is known of, that its elements are modules.
