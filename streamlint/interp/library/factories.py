@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from streamlint.frozen import frozen
 from streamlint.interp.facts import touching
 from streamlint.interp.library import addresses, copies, devices, dtypes, forms, layout, storage, tensors
 from streamlint.interp.state import lifetime, names
 from streamlint.interp.state.values import (
+    FALSE,
     NONE,
     BufferV,
-    ConstV,
     Flavor,
     Value,
 )
@@ -31,6 +32,7 @@ from streamlint.trace import (
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
+    from streamlint.trace import DeviceId
 
 
 def _takes_sizes(name: str) -> bool:
@@ -44,6 +46,17 @@ def _has_other_defaults(m: Machine) -> bool:
     return module is not None and name in touching.all_names(module)
 
 
+@frozen()
+class _Where:
+    """Where a tensor is made, and how that is known."""
+
+    space: Space
+    device: DeviceId
+    by: Evidence
+    by_default: bool = False
+    """Nothing says so: where there is no default device, that is the host."""
+
+
 def make(
     m: Machine,
     name: str,
@@ -53,63 +66,73 @@ def make(
     like: BufferV | None = None,
 ) -> BufferV:
     """``torch.empty(...)`` and its kin: where the memory lives, and whether anything writes it."""
-    space = m.space(like) if like is not None else Space.PAGEABLE
-    device = m.buffers[like.id].device if like is not None else m.device
-    by = m.buffers[like.id].residence if like is not None else Evidence.SHOWN
-    by_default = False
-    # torch.empty(n, device=None): where the default device is, which is the host if nothing else is said.
-    asked = names.settle(m, kwargs.get("device", NONE))
-    asked = m.default_device if asked == NONE and like is None else asked
-    if asked != NONE:
-        target = devices.as_device(m, asked)
-        by = target.by
-        if target.is_host:
-            space = Space.PAGEABLE
-        else:
-            space = Space.DEVICE
-            device = devices.place(m, target)
-    elif like is None:
-        by_default = True
-        by = Evidence.ASSUMED if _has_other_defaults(m) else by
-    if space is Space.PINNED:
-        space = Space.PAGEABLE
-    if "pin_memory" in kwargs and space is Space.PAGEABLE:
-        pinned = copies.asks_for_pinned(m, kwargs["pin_memory"], span, "pin_memory")
-        if pinned is not None:
-            space, by = Space.PINNED, min(by, pinned)
-    if space.on_host:
-        made = m.no_surer_place(m.new_buffer("", space, Origin.ALLOCATED, Flavor.TORCH, span), by)
-        # torch.empty(n, pin_memory=flag): who may ask for pinned memory has it on the host.
-        if (
-            by_default
-            and space is Space.PAGEABLE
-            and kwargs.get("pin_memory", ConstV(False)) == ConstV(False)
-        ):
-            m.by_default.add(made.id)
-        if name in model.FROM_PYTHON:
-            m.buffers[made.id] = replace(m.buffers[made.id], of_values=True)
-        if name not in model.UNFILLED:
-            tensors.write_on_host(m, made, span, name)
-        return made
+    where = _where(m, kwargs, like, span)
+    if where.space.on_host:
+        return _on_host(m, name, where, kwargs, span)
     sizes = [names.settle(m, size) for size in args] if _takes_sizes(name) else []
     count = storage.elements(sizes)
-    stream = m.current_stream(Lib.TORCH, device)
     if count == 0:
         # torch.empty(rows, 0): no memory, which nobody can use or get.
-        made = m.new_buffer("", space, Origin.ALLOCATED, Flavor.TORCH, None, None, device)
+        made = m.new_buffer("", where.space, Origin.ALLOCATED, Flavor.TORCH, None, None, where.device)
         m.life.elements[made.id] = count
-        return replace(m.no_surer_place(made, by), region=NOTHING)
-    if name in model.UNFILLED:
-        lifetime.before_allocation(m, stream.id, span)
-    made = m.new_buffer("", space, Origin.ALLOCATED, Flavor.TORCH, span, stream.id, device)
-    dtypes.made(m, made, kwargs)
-    made = layout.made(m, m.no_surer_place(made, by), name, kwargs)
+        return replace(m.no_surer_place(made, where.by), region=NOTHING)
+    made = _on_device(m, name, where, args, kwargs, span)
     forms.made(m, made, name, [*args, *kwargs.values(), *([like] if like is not None else ())])
     if like is not None and "device" not in kwargs:
         m.made_of[made.id] = like.id
     forms.sized(m, made, sizes)
     if count is not None:
         m.life.elements[made.id] = count
+    return made
+
+
+def _where(m: Machine, kwargs: dict[str, Value], like: BufferV | None, span: Span) -> _Where:
+    # torch.empty(n, device=None): where the default device is, which is the host if nothing else is said.
+    asked = names.settle(m, kwargs.get("device", NONE))
+    asked = m.default_device if asked == NONE and like is None else asked
+    if asked != NONE:
+        target = devices.as_device(m, asked)
+        if not target.is_host:
+            return _Where(Space.DEVICE, devices.place(m, target), target.by)
+        found = _Where(Space.PAGEABLE, m.device, target.by)
+    elif like is not None:
+        known = m.buffers[like.id]
+        found = _Where(m.space(like), known.device, known.residence)
+    else:
+        by = Evidence.ASSUMED if _has_other_defaults(m) else Evidence.SHOWN
+        found = _Where(Space.PAGEABLE, m.device, by, by_default=True)
+    if found.space not in (Space.PAGEABLE, Space.PINNED):
+        return found
+    # What is like pinned memory is not pinned itself.
+    asks = "pin_memory" in kwargs
+    pinned = copies.asks_for_pinned(m, kwargs["pin_memory"], span, "pin_memory") if asks else None
+    if pinned is None:
+        return replace(found, space=Space.PAGEABLE)
+    return replace(found, space=Space.PINNED, by=min(found.by, pinned))
+
+
+def _on_host(m: Machine, name: str, where: _Where, kwargs: dict[str, Value], span: Span) -> BufferV:
+    made = m.no_surer_place(m.new_buffer("", where.space, Origin.ALLOCATED, Flavor.TORCH, span), where.by)
+    # torch.empty(n, pin_memory=flag): who may ask for pinned memory has it on the host.
+    asks_for_pinned = kwargs.get("pin_memory", FALSE) != FALSE
+    if where.by_default and where.space is Space.PAGEABLE and not asks_for_pinned:
+        m.by_default.add(made.id)
+    if name in model.FROM_PYTHON:
+        m.buffers[made.id] = replace(m.buffers[made.id], of_values=True)
+    if name not in model.UNFILLED:
+        tensors.write_on_host(m, made, span, name)
+    return made
+
+
+def _on_device(
+    m: Machine, name: str, where: _Where, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> BufferV:
+    stream = m.current_stream(Lib.TORCH, where.device)
+    if name in model.UNFILLED:
+        lifetime.before_allocation(m, stream.id, span)
+    made = m.new_buffer("", where.space, Origin.ALLOCATED, Flavor.TORCH, span, stream.id, where.device)
+    dtypes.made(m, made, kwargs)
+    made = layout.made(m, m.no_surer_place(made, where.by), name, kwargs)
     if name not in model.UNFILLED:
         filled = (Access(made.id, Mode.WRITE),)
         tensors.work(m, span, stream.id, filled, name, library=Lib.TORCH.product)
