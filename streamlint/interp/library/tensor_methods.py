@@ -181,22 +181,44 @@ def method(
         m.is_memory(view, Evidence.INFERRED)
     if torch_modules.is_module(m, view, name):
         return torch_modules.method(m, view, name, args, kwargs, span)
-    row = models.find_method(Role.BUFFER, flavors.library(m, view), name)
     if view.flavor is Flavor.POINTER and name == "data_as":
         return view
-    if view.flavor is Flavor.POINTER:
-        # An address of any library: cupy.cuda.alloc(n), pycuda.driver.mem_alloc(n).
-        row = models.find_method(Role.BUFFER, None, name)
-    told = models.find_telling(name, kwargs) if view.flavor is Flavor.OPAQUE else None
-    if row is None and told is not None and told[0] is Role.BUFFER:
-        known_as = makers.by_name(m, view, told[1])
-        return effects.apply(m, told[1], told[2], view, args, kwargs, span, told=known_as)
-    if row is not None:
-        return effects.apply(m, row[0], row[1], view, args, kwargs, span)
+    if (by_row := _by_row(m, view, name, args, kwargs, span)) is not None:
+        return by_row
     if view.flavor in flavors.DEVICE_FLAVORS:
         return arrays.method(m, view, name, args, kwargs, span)
     if view.flavor is Flavor.ARRAY:
         return host_arrays.method(m, view, name, args, kwargs, span)
+    return (
+        _viewed(m, view, name, args, kwargs, span)
+        or _asked(m, view, name, args, kwargs, span)
+        or _copied(m, view, name, args, kwargs, span)
+        or _computed(m, view, name, args, kwargs, span)
+    )
+
+
+def _by_row(
+    m: Machine, view: BufferV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value | None:
+    """What a table has: a method of a library's memory, or one that shows whose memory it is."""
+    if view.flavor is Flavor.POINTER:
+        # An address of any library: cupy.cuda.alloc(n), pycuda.driver.mem_alloc(n).
+        row = models.find_method(Role.BUFFER, None, name)
+    else:
+        row = models.find_method(Role.BUFFER, flavors.library(m, view), name)
+    if row is not None:
+        return effects.apply(m, row[0], row[1], view, args, kwargs, span)
+    told = models.find_telling(name, kwargs) if view.flavor is Flavor.OPAQUE else None
+    if told is None or told[0] is not Role.BUFFER:
+        return None
+    known_as = makers.by_name(m, view, told[1])
+    return effects.apply(m, told[1], told[2], view, args, kwargs, span, told=known_as)
+
+
+def _viewed(
+    m: Machine, view: BufferV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value | None:
+    """Parts and views of a tensor, and what becomes of its storage."""
     if name in model.SPLIT_METHODS:
         return several(m, view)
     if name == "values" and m.buffers[view.id].kind is not Evidence.SHOWN:
@@ -219,26 +241,36 @@ def method(
         return storage.grown(m, view, [names.settle(m, size) for size in args], span)
     if name == "set_" and args and isinstance(source := names.settle(m, args[0]), BufferV):
         return storage.taken_over(m, view, source)
-    if name in model.VIEW_METHODS:
-        return layout.viewed(m, view, name, args)
+    return layout.viewed(m, view, name, args) if name in model.VIEW_METHODS else None
+
+
+def _asked(
+    m: Machine, view: BufferV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value | None:
+    """What is asked of a tensor without a look at its values."""
     if name == layout.QUESTION and (told_so := layout.answer(m, view, [*args, *kwargs])) is not None:
         return told_so
     if name == "is_pinned" and m.buffers[view.id].residence is Evidence.SHOWN:
         return ConstV(m.space(view) is Space.PINNED)
-    if name == "type" and args:
-        return copies.method(m, view, name, args, kwargs, span)
-    if name in model.META_METHODS:
-        if name in model.GRADIENT_HOOKS and (taken := hooks.register(m, view, name, args, span)):
-            return taken
-        if name in operands.COUNTS and (count := forms.length(m, view)) is not None:
-            return count
-        of = forms.symbol(m, view) if name in model.FORM else symbol_of(view)
-        if name == "size":
-            # ``x.size(0)`` is the same as ``x.shape[0]``.
-            shape = symbols.Attr(of, "shape")
-            return SymV(symbols.Item(shape, symbol_of(args[0])) if args else shape)
-        return SymV(symbols.Call(symbols.Attr(of, name), tuple(map(symbol_of, args))))
-    if name in operands.COPIES:
+    if name not in model.META_METHODS or (name == "type" and args):
+        return None
+    if name in model.GRADIENT_HOOKS and (taken := hooks.register(m, view, name, args, span)):
+        return taken
+    if name in operands.COUNTS and (count := forms.length(m, view)) is not None:
+        return count
+    of = forms.symbol(m, view) if name in model.FORM else symbol_of(view)
+    if name == "size":
+        # ``x.size(0)`` is the same as ``x.shape[0]``.
+        shape = symbols.Attr(of, "shape")
+        return SymV(symbols.Item(shape, symbol_of(args[0])) if args else shape)
+    return SymV(symbols.Call(symbols.Attr(of, name), tuple(map(symbol_of, args))))
+
+
+def _copied(
+    m: Machine, view: BufferV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value | None:
+    """What copies a tensor, brings it to Python, or gives it back where there is nothing to do."""
+    if name in operands.COPIES or (name == "type" and args):
         return copies.method(m, view, name, args, kwargs, span)
     if name in model.HOST_READ_METHODS:
         tensors.read_on_host(m, view, span, f"{name}()")
@@ -254,6 +286,13 @@ def method(
     if name == "clone" and m.space(view) is Space.PINNED:
         tensors.operate(m, span, name, [view])
         return m.new_buffer("", Space.PAGEABLE, Origin.RESULT, Flavor.TORCH, span)
+    return None
+
+
+def _computed(
+    m: Machine, view: BufferV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value:
+    """In-place operators, methods of what may be no tensor after all, and operators."""
     if name.endswith("_") and not name.endswith("__"):
         in_place.method(m, rows_of(m, view, name, args, kwargs), name, args, kwargs, span)
         return view
@@ -269,13 +308,7 @@ def method(
     rows = rows_of(m, view, name, args, kwargs)
     made = tensors.operate(m, span, name, [rows, *args], extra=list(kwargs.values()))
     if name == BACKWARD:
-        keeps_graph = any(
-            copies.is_true(m, kwargs[kept], span, kept) for kept in KEEPS_GRAPH if kept in kwargs
-        )
-        if not keeps_graph:
-            lifetime.backward_ran(m, view)
-        storage.computes_gradients(m)
-        return hooks.in_backward(m, span, keeps_graph=keeps_graph)
+        return _ran_backward(m, view, kwargs, span)
     if model.size_depends_on_data(name, tensors.buffers_in(m, args), kwargs):
         sizes.waits(m, [view], span, name)
     else:
@@ -283,6 +316,14 @@ def method(
     if name == "contiguous" and isinstance(made, BufferV):
         return layout.made(m, made, name, kwargs)
     return sizes.as_mask(m, made) if name in model.MASKS else made
+
+
+def _ran_backward(m: Machine, view: BufferV, kwargs: dict[str, Value], span: Span) -> Value:
+    keeps_graph = any(copies.is_true(m, kwargs[kept], span, kept) for kept in KEEPS_GRAPH if kept in kwargs)
+    if not keeps_graph:
+        lifetime.backward_ran(m, view)
+    storage.computes_gradients(m)
+    return hooks.in_backward(m, span, keeps_graph=keeps_graph)
 
 
 def rows_of(m: Machine, view: BufferV, name: str, args: list[Value], kwargs: dict[str, Value]) -> BufferV:
