@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 from functools import cache
 from pathlib import Path
@@ -132,7 +133,7 @@ WITHIN: dict[str, dict[str, set[str]]] = {
 """For the folders and files of a part, which others they may import; in ``confirm``, when they run."""
 
 CIRCLES: dict[str, int] = {}
-"""How many files of a folder may import each other in a circle, where that is in the nature of things."""
+"""How many files of a folder may import each other in a circle, by their nature: none."""
 
 OF_TYPES = {"interp/state": 3}
 """With what files of ``interp`` import for types only: a machine holds what takes a machine."""
@@ -301,10 +302,55 @@ WORDS: dict[str, dict[str, str]] = {
     "fixes/plans.py": {"_PLANS": "ours"},
     "interp/library/unresolved.py": {"_GETTERS": "guess"},
     "rules/sl302_blocking_host_callback.py": {"_SET": "ours"},
+    "rules/sl601_handoff_without_stream.py": {"_BY_CAPSULE": "ours"},
     "rules/sl901_pageable_async_copy.py": {"_TORCH": "library", "_FLAGS": "library"},
 }
 """Lists of words outside of the tables, and whose words they are: those of Python or of a library are facts.
 A guess by a name stands in ``docs/limits.md``, and there are no more of them."""
+
+
+INLINE = {
+    "fixes": set[str](),
+    "interp": {
+        # How the vocabulary of our own calls it.
+        *("positional", "*", "count"),
+        # The roots of packages, to which whole files belong.
+        *("torch.", "torch", "torch.cuda", "torch_npu.", "numpy.", "cupy.", "cupyx."),
+        # Of Python beside its builtins, and of C.
+        *("OrderedDict", "defaultdict", "void"),
+    },
+    "judging": set[str](),
+    "order": set[str](),
+    "rules": {"Async", "AsyncV2"},
+}
+"""Words that stand in a list without a name, beside operators and builtins of Python: whose they are must be
+plain where they stand. All others are facts of a table."""
+
+
+def inline_words(path: Path) -> Iterator[str]:
+    """The words of lists in which a name is looked for at once: ``if name in ("narrow", "select")``."""
+    for node in ast.walk(tree_of(path)):
+        match node:
+            case ast.Compare(ops=[ast.In() | ast.NotIn()], comparators=lists):
+                pass
+            case ast.Call(func=ast.Attribute(attr="startswith" | "endswith"), args=lists):
+                pass
+            case _:
+                continue
+        for listed in lists:
+            elements = listed.elts if isinstance(listed, (ast.Tuple, ast.Set, ast.List)) else []
+            words = [e.value for e in elements if isinstance(e, ast.Constant) and isinstance(e.value, str)]
+            if len(words) == len(elements) > 1:
+                yield from words
+
+
+@pytest.mark.parametrize("part", INLINE)
+def test_words_without_a_list_are_pythons(part: str) -> None:
+    words = {word for path in MODULES if part_of(path) == part for word in inline_words(path)}
+    plain = {word for word in words if hasattr(builtins, word) or not re.search(r"\w{3}", word)}
+    operators = {"not in", "is not"}
+    dunder = {word for word in words if word.startswith("__")}
+    assert words - plain - operators - dunder == INLINE[part] - plain
 
 
 def word_lists(path: Path) -> Iterator[str]:

@@ -151,6 +151,10 @@ BYTES = frozenset(f"ctypes.c_{name}" for name in ("byte", "ubyte", "char", "int8
 PROTOTYPE = "ctypes.CFUNCTYPE()"
 """What ``CFUNCTYPE(None, c_void_p)`` gives: called with a function, it makes an object that C can call."""
 
+ADDRESS_OF_CALLBACK = frozenset({"value", "_ptr"})
+OF_CALLBACK = ADDRESS_OF_CALLBACK | {"contents"}
+"""Attributes of what ``cast(callback, c_void_p)`` gives: its address, and the object itself."""
+
 PROTOTYPE_MAKERS = frozenset({"ctypes.CFUNCTYPE", "ctypes.WINFUNCTYPE", "ctypes.PYFUNCTYPE"})
 
 KEEPS_ITS_OBJECT = frozenset({"ctypes.cast", "ctypes.pointer", "ctypes.byref"})

@@ -60,7 +60,8 @@ def is_number(attribute: str) -> bool:
     )
 
 
-ADDRESSES = frozenset({"handle", "ptr", "data_ptr"})
+GIVES_ADDRESS = frozenset({"handle", "ptr"})
+ADDRESSES = GIVES_ADDRESS | {"data_ptr"}
 """What is passed as a kernel argument under such a name is memory: ``buffer.handle``."""
 OF_POINTERS = frozenset({"value", "ptr", "handle", "device_pointer"})
 """What an address gives again under such a name: ``c_void_p(address).value``."""

@@ -73,10 +73,14 @@ def _note(handoff: HandOff) -> Note:
     return Note(handoff.at.span, f"its address is taken here (`{handoff.name}`), which orders no streams")
 
 
+_BY_CAPSULE = frozenset({"PyTorch", "CuPy"})
+"""Libraries whose ``from_dlpack`` orders the streams that are current in both."""
+
+
 def _remedy(judged: Judged, conflict: Conflict, handoff: HandOff, both: tuple[str, str]) -> Remedy:
     wait = pairs.order_help(judged, conflict)
     other = f"use one stream in both libraries, or {wait.help}"
-    if handoff.taker in ("PyTorch", "CuPy") and set(both) == {"PyTorch", "CuPy"}:
+    if handoff.taker in _BY_CAPSULE and set(both) == _BY_CAPSULE:
         other = f"hand it over with `from_dlpack`, which orders the current streams of both; or {other}"
     return Remedy(other, wait.statement)
 

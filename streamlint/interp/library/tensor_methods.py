@@ -75,7 +75,7 @@ def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
     if view.flavor is Flavor.OPAQUE:
         if name in model.VIEW_ATTRIBUTES:
             return view
-        if name in ("ptr", "handle"):
+        if name in members.GIVES_ADDRESS:
             return BufferV(view.id, view.region, Flavor.POINTER)
         if members.is_number(name):
             return SymV(symbols.Attr(symbol_of(view), name))
@@ -97,7 +97,7 @@ def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
     is_method = view.flavor is Flavor.TORCH and name in model.META_METHODS
     if name in model.META_ATTRIBUTES or (name in host.ARRAY_META and not is_method):
         return SymV(symbols.Attr(forms.symbol(m, view) if name in model.FORM else symbol_of(view), name))
-    if name in model.VIEW_ATTRIBUTES or name in ("handle", "ptr", "data_ptr_"):
+    if name in model.VIEW_ATTRIBUTES | members.GIVES_ADDRESS:
         return layout.viewed(m, view, name)
     return MethodV(view, name)
 

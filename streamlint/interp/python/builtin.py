@@ -120,9 +120,7 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
         return host_arrays.allocate(m, last, args, span)
     if path in host.COPIES_INTO:
         return host_arrays.copy_into(m, path, args, span)
-    if path.startswith(("numpy.", "np.")) or (
-        path.startswith("ctypes.") and not path.startswith("ctypes.c_")
-    ):
+    if path.startswith("numpy.") or (path.startswith("ctypes.") and not path.startswith("ctypes.c_")):
         return host_arrays.function(m, path, args, kwargs, span)
     if "." not in path or path.startswith(python.COMPUTING):
         return _builtin(m, last, args, kwargs, span)

@@ -402,7 +402,7 @@ def _symbolic_method(
         if kwargs.get("wait", args[0] if args else ConstV(True)) == ConstV(True):
             threads.shut_down(m, pool, span)
         return NONE
-    if name in ("run_in_executor", "create_task"):
+    if name in python.OF_EVENT_LOOPS:
         settled = [names.settle(m, arg) for arg in args]
         given = threads.of_asyncio(m, name, settled, kwargs, span)
         if given is not None:

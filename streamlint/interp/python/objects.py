@@ -46,7 +46,7 @@ from streamlint.interp.state.values import (
     Value,
     symbol_of,
 )
-from streamlint.models import members, python
+from streamlint.models import host, members, python
 from streamlint.models.autograd import FORWARD
 from streamlint.models.cuda_runtime import SUCCESS_NAMES
 from streamlint.models.schema import Role
@@ -104,12 +104,12 @@ def attribute(m: Machine, value: Value, name: str, span: Span) -> Value:
             return value
         case PartialV() if name == "func":
             return value.func
-        case CallbackV() if name in ("value", "_ptr"):
+        case CallbackV() if name in host.ADDRESS_OF_CALLBACK:
             return replace(value, address=True)
         case ContextV(ContextKind.CAPTURE, graph=GraphV() as graph) if name == "graph":
             # What ScopedCapture of Warp has made when its block was left.
             return graph
-        case FuncV() | PartialV() | CallbackV() if name in ("value", "contents", "_ptr"):
+        case FuncV() | PartialV() | CallbackV() if name in host.OF_CALLBACK:
             # A ctypes wrapper of a callback, as cast(callback, c_void_p) gives it.
             return value
         case _:
