@@ -222,6 +222,9 @@ def _took_responsibility(judged: Judged, problem: Problem, entry: Entry) -> bool
         return False
     if isinstance(later, Copy) and for_itself:
         return True
+    if used_on is not None and _plain_name(judged.trace.streams[used_on]) in entry.forked_elsewhere:
+        # with writer: writer.add(x), whose __enter__ has let the stream wait.
+        return False
     reads = isinstance(later, (Launch, Copy)) and any(
         access.buffer == problem.buffer and access.mode.reads for access in later.accesses
     )

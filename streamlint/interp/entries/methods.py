@@ -160,6 +160,14 @@ def _sequence(
             *(joins.joined(project, module, decl, *steps) for decl in dict.fromkeys(order))
         ),
         waited_by_owners=joins.by_owners(project, module, construction.cls),
+        forked_elsewhere=joins.forked_by(
+            module,
+            [
+                decl
+                for name, decl in methods.by_name.items()
+                if methods.may_be_called(decl) and name not in methods.steps
+            ],
+        ),
         orders_elsewhere=elsewhere,
         step_of_ordering=any(
             names[-1] in decl.called & decl.members

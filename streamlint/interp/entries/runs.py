@@ -74,6 +74,8 @@ class Entry:
     may be joined by its name there."""
     waited_by_owners: frozenset[str] = frozenset()
     """Parameters of the constructor for which code passes streams that it waits for itself elsewhere."""
+    forked_elsewhere: frozenset[str] = frozenset()
+    """Names of streams that methods of the class make wait which give them no work themselves."""
     orders_elsewhere: frozenset[str] = frozenset()
     """Methods of the class that order streams, other than those called or as callers of the first."""
     step_of_ordering: bool = False

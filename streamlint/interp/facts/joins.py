@@ -13,6 +13,8 @@ from streamlint.interp.state.scope import Target
 from streamlint.models import vocabulary
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from streamlint.interp.state.project import Project
     from streamlint.interp.state.scope import Scope
 
@@ -88,6 +90,16 @@ def _within_reach(module: ir.Module, decl: ir.FunctionDecl) -> frozenset[str]:
 
 def _only_waits(module: ir.Module, decl: ir.FunctionDecl) -> bool:
     return orders(module, decl.names) and vocabulary.ENTERS_STREAM.isdisjoint(decl.called)
+
+
+def forked_by(module: ir.Module, decls: Iterable[ir.FunctionDecl]) -> frozenset[str]:
+    """The names of streams that functions make wait and give no work themselves: they do so for what others do.
+
+    ``def __enter__(self): self.side.wait_stream(torch.cuda.current_stream())``: who then calls ``add(x)``, which
+    copies on ``side``, has ordered that.
+    """
+    waiting = (decl for decl in decls if _only_waits(module, decl))
+    return frozenset().union(*map(text_order.only_made_to_wait, waiting))
 
 
 def by_owners(project: Project, module: ir.Module, cls: ir.ClassDecl) -> frozenset[str]:

@@ -156,6 +156,46 @@ def variables(decl: ir.FunctionDecl, names: Collection[str], libraries: Collecti
     }
 
 
+def only_made_to_wait(decl: ir.FunctionDecl) -> frozenset[str]:
+    """The names of the streams that a function makes wait, and does nothing else with.
+
+    ``self.side.wait_stream(main)``, ``done.wait(side)``, ``for lane in (self.up, self.down): lane.wait_event(e)``;
+    not where it has them work: ``kernel[grid, block, side](x)``, ``copy(x, stream=side)``.
+    """
+    function = ir.code_of(decl)
+    if function is None:
+        return frozenset()
+    waiting: set[str] = set()
+    working: set[str] = set()
+    loops: list[ir.For] = []
+    for node in ir.walk(function.body, functions=True):
+        match node:
+            case ir.Call(func=ir.Attr(value=receiver, name=name)) if name in vocabulary.STREAMS_OWN_WAITS:
+                waiting |= _held_name(receiver)
+            case ir.Call(func=ir.Attr(name=name) | ir.Name(id=name), args=args) if name in _ORDERING:
+                forked = args if name in vocabulary.FORKS_ARGUMENT else ()
+                waiting = waiting.union(*(_held_name(arg.value) for arg in forked))
+            case ir.Call(func=ir.Attr(value=receiver), args=args):
+                working = working.union(_held_name(receiver), *(_held_name(arg.value) for arg in args))
+            case ir.Call(args=args):
+                working = working.union(*(_held_name(arg.value) for arg in args))
+            case ir.Index(index=index):
+                working = working.union(*map(_last_name, ir.walk(index)))
+            case ir.For():
+                loops.append(node)
+            case _:
+                pass
+    for loop in loops:
+        if not _last_name(loop.target).isdisjoint(waiting):
+            waiting = waiting.union(*map(_last_name, ir.walk(loop.iter)))
+    copied = (_held_name(value) for name, value in _Body.of(function.body).copies if name in waiting)
+    return frozenset(waiting.union(*copied) - working)
+
+
+def _held_name(value: ir.Expr) -> set[str]:
+    return _held_name(value.value) if isinstance(value, ir.Index) else _last_name(value)
+
+
 def _begins_with(value: ir.Expr) -> str:
     while isinstance(value, (ir.Attr, ir.Index)):
         value = value.value
@@ -350,7 +390,7 @@ def may_record(decl: ir.FunctionDecl, name: str) -> bool:
     return any(made.isdisjoint(set().union(*map(_last_name, of))) for of in recorded)
 
 
-def _last_name(e: ir.Expr) -> set[str]:
+def _last_name(e: object) -> set[str]:
     match e:
         case ir.Name(id=name) | ir.Attr(name=name):
             return {name}
