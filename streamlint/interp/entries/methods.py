@@ -33,6 +33,7 @@ from streamlint.interp.facts.relevance import (
     is_relevant,
     mentioned_in,
 )
+from streamlint.interp.library import hooks
 from streamlint.interp.python import unseen_caller
 from streamlint.interp.state.budgets import Most
 from streamlint.interp.state.values import ClassV, FuncV, HeapV
@@ -76,10 +77,12 @@ def alone_and_in_pairs(
     one_of_several = _is_one_of_several(project, module, cls, methods)
     for decl in public:
         entry = _sequence(project, module, construction, [decl], methods, repeat=True)
+        # For how many tensors or modules a hook is called, a program in sight does not show.
+        is_hook = decl.name in methods.hooks
         yield replace(
             entry,
-            order_in_sight=told.shows_order(cls, [decl.name]),
-            loop_in_sight=told.shows_loop(cls, decl.name),
+            order_in_sight=not is_hook and told.shows_order(cls, [decl.name]),
+            loop_in_sight=not is_hook and told.shows_loop(cls, decl.name),
             one_of_several=one_of_several,
         )
     quiet = [
@@ -121,8 +124,14 @@ def _sequence(
     def body(m: Machine) -> None:
         first = order[0]
         made, before = construction.make_and_call(m, first)
+        m.orders_between = bool(elsewhere)
         if repeat:
-            repetition.until_repeated(m, made, lambda number: _call_anew(m, made, first, number), 1, before)
+            following = repetition.until_repeated(
+                m, made, lambda number: _call_anew(m, made, first, number), 1, before
+            )
+            if hooks.is_of_gradients(m, FuncV(first, None, made)):
+                hooks.next_backward(m, following, first.span)
+                _call_anew(m, made, first, following)
         for number, decl in enumerate(() if repeat else order[1:], 2):
             # load(i), step(i), evict(i): one layer. Who loads again loads another one.
             again = decl is first if walks else decl in order[: number - 1]

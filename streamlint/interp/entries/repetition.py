@@ -92,10 +92,10 @@ def _counts(m: Machine, place: tuple[str, str], value: Value) -> bool:
 
 def until_repeated(
     m: Machine, made: HeapV | None, call: Callable[[int], None], first: int, before: State
-) -> None:
+) -> int:
     """Calls after number ``first``: until the state is as it was ``before`` one of them, and one more.
 
-    A ring of two slots collides on the third call.
+    A ring of two slots collides on the third call. Gives the number of the next call.
     """
     seen = [before.since(before)]
     number = first + 1
@@ -113,7 +113,10 @@ def until_repeated(
             call(number)
         if lifetime.came_back(m, mark):
             # Only what the next call allocates may get the memory that this one, or its caller, dropped.
-            call(number + 1)
+            number += 1
+            call(number)
+        number += 1
+    return number
 
 
 def meets_itself(m: Machine) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.interp.facts import counting as counting_calls
-from streamlint.interp.library import autograd, escape, optimizers, storage
+from streamlint.interp.library import autograd, escape, optimizers, storage, tensors
 from streamlint.interp.state import symbols
 from streamlint.interp.state.values import (
     NONE,
@@ -27,7 +27,7 @@ from streamlint.interp.state.values import (
 from streamlint.models.autograd import BACKWARD
 from streamlint.models.schema import Lib
 from streamlint.models.torch import FORWARD_HOOKS, GRADIENT_HOOKS, OPTIMIZER_STEP
-from streamlint.trace import Doubt, Launch
+from streamlint.trace import Doubt, Evidence, Launch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,8 +55,9 @@ def register(m: Machine, owner: Value, name: str, args: list[Value], span: Span)
         case [FuncV() as hook, *_]:
             # What a hook of a parameter gets is the parameter, of which it takes the gradient.
             known = PartialV(hook, (owner,), {}) if name == ACCUMULATED else hook
-            m.hooks.setdefault((name, _meant(m, owner)), []).append(known)
-            m.hooked_at[_meant(m, owner)] = span
+            key = _meant(m, owner)
+            m.hooks.setdefault((name, key), []).append(known)
+            m.hooked[key], m.hooked_at[key] = owner, span
             return m.result(name, span)
         case _:
             return None
@@ -131,21 +132,71 @@ def after_call(m: Machine, module: Value, args: list[Value], result: Value, span
     return result
 
 
-def by_autograd(m: Machine, func: FuncV) -> tuple[list[Value], dict[str, Value]] | None:
-    """What a hook of a tensor gets in a backward pass that is not seen, which has computed the gradient.
+def by_autograd(m: Machine, func: FuncV, number: int) -> tuple[list[Value], dict[str, Value]] | None:
+    """What a hook of tensors gets in a backward pass that is not seen, which has computed the gradient.
 
-    That was queued on the stream which is current in the hook. None for other functions.
+    That was queued on the stream which is current in the hook. Each call of a pass is about another tensor;
+    ``number`` is that of the call from outside. None for other functions.
     """
-    for (name, owner), found in m.hooks.items():
-        for hook in found if name in GRADIENT_HOOKS else ():
-            own, given = (hook.func, hook.args) if isinstance(hook, PartialV) else (hook, ())
-            if not isinstance(own, FuncV) or own.function is not func.function:
-                continue
-            stream = m.current_stream(Lib.TORCH).id
-            at, by = m.site(func.function.span), Lib.TORCH.product
-            computes = Launch(at, m.lane, stream=stream, accesses=(), name=BACKWARD, library=by)
-            m.last_backward = m.emit(computes)
-            return ([_gradient(m, owner)] if name == GRADIENT else list(given)), {}
+    found = _of_gradients(m, func)
+    if not found:
+        return None
+    turn = max(number - m.backward_from, 0)
+    name, tensor, hook = found[min(turn, len(found) - 1)]
+    if turn >= len(found):
+        beyond = _further(m, tensor, turn - len(found) + 1)
+        if beyond is None:
+            next_backward(m, number, func.function.span)
+            name, tensor, hook = found[0]
+        else:
+            tensor = beyond
+    stream = m.current_stream(Lib.TORCH).id
+    at, by = m.site(func.function.span), Lib.TORCH.product
+    computes = Launch(at, m.lane, stream=stream, accesses=(), name=BACKWARD, library=by)
+    m.last_backward = m.emit(computes)
+    if name == GRADIENT:
+        return [_gradient(m, symbol_of(tensor))], {}
+    return ([tensor] if isinstance(hook, PartialV) and hook.args else []), {}
+
+
+def is_of_gradients(m: Machine, func: FuncV) -> bool:
+    return bool(_of_gradients(m, func))
+
+
+def next_backward(m: Machine, number: int, span: Span) -> None:
+    """With this call from outside another backward pass begins: whose methods order may be called before it."""
+    m.backward_from = number
+    if m.orders_between:
+        escape.barrier(m, escape.all_streams(m), span, "the next backward pass", Doubt.SOME_PATHS)
+
+
+def _of_gradients(m: Machine, func: FuncV) -> list[tuple[str, Value, FuncV | PartialV]]:
+    """The tensors that a function is a hook of, in the order in which it was registered for them."""
+    found = [
+        (name, m.hooked[owner], hook)
+        for (name, owner), hooks in m.hooks.items()
+        for hook in hooks
+        if name in GRADIENT_HOOKS and _function_of(hook) is func.function
+    ]
+    # A closure made for each tensor is called for its own; a function, which was made once, for all.
+    own = [one for one in found if (one[2].func if isinstance(one[2], PartialV) else one[2]) == func]
+    return own or found
+
+
+def _function_of(hook: FuncV | PartialV) -> object:
+    own = hook.func if isinstance(hook, PartialV) else hook
+    return own.function if isinstance(own, FuncV) else None
+
+
+def _further(m: Machine, tensor: Value, count: int) -> Value | None:
+    """A tensor behind the last one that a loop of unknown length has registered a hook for."""
+    for place, role in m.roles.items():
+        match place:
+            case symbols.Item(of, at) if role == tensor and (last := symbols.number(at)) is not None:
+                beyond = symbols.Item(of, symbols.constant(last + count))
+                return tensors.as_buffer(m, SymV(beyond), kind=Evidence.INFERRED)
+            case _:
+                pass
     return None
 
 

@@ -237,8 +237,14 @@ class Path:
     """What pools of threads were given to do."""
     hooks: dict[tuple[str, Symbol], list[FuncV | PartialV]] = field(default_factory=dict)
     """Functions that PyTorch calls, by the method that took them and what it was called on."""
+    hooked: dict[Symbol, Value] = field(default_factory=dict)
+    """What that was ..."""
     hooked_at: dict[Symbol, Span] = field(default_factory=dict)
-    """Where the last of them was registered."""
+    """... and where the last of them was registered."""
+    backward_from: int = 1
+    """The call from outside, of a hook, with which the backward pass that runs began ..."""
+    orders_between: bool = False
+    """... and whether who begins the next one may call something in between that orders."""
     saving: tuple[Value, Value] | None = None
     """Hooks of saved tensors of the block that runs ..."""
     saved: list[Saved] = field(default_factory=list)
