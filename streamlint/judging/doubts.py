@@ -31,6 +31,7 @@ from streamlint.trace import (
     Purpose,
     Record,
     Role,
+    Stream,
     StreamKind,
     SyncEvent,
     SyncStream,
@@ -399,7 +400,7 @@ def _are_two_streams(judged: Judged, earlier: Op, later: Op) -> bool:
     for by itself, as a hand-off by DLPack does, tells nothing.
     """
     pair = {stream for stream in (stream_of(earlier), stream_of(later)) if stream is not None}
-    outside = {stream for stream in pair if judged.trace.streams[stream].kind is StreamKind.UNKNOWN}
+    outside = {stream for stream in pair if _may_be_another(judged.trace.streams[stream])}
     current = {stream.id for stream in judged.trace.streams.values() if stream.kind is StreamKind.CURRENT}
     for number in judged.numbers(Wait):
         op, record = judged.op(number), judged.hb.record_seen_by(number)
@@ -409,6 +410,10 @@ def _are_two_streams(judged: Judged, earlier: Op, later: Op) -> bool:
         if outside & ordered and ordered <= pair | current and len(ordered) > 1:
             return True
     return False
+
+
+def _may_be_another(stream: Stream) -> bool:
+    return stream.kind is StreamKind.UNKNOWN or stream.may_be_current
 
 
 def _ordered_elsewhere(problem: Problem, judged: Judged, paths: Sequence[Judged]) -> bool:

@@ -81,7 +81,8 @@ class Hubs:
             case StreamKind.BLOCKING | StreamKind.PER_THREAD:
                 return (), (legacy, current, outside)
             case StreamKind.NON_BLOCKING:
-                return (), (() if made_here(stream) else (outside,))
+                entered = (current,) if stream.may_be_current else ()
+                return (), (entered if made_here(stream) else (*entered, outside))
             case StreamKind.CURRENT:
                 return (current,), (outside,)
             case StreamKind.UNKNOWN:
@@ -111,6 +112,8 @@ def may_cover(synced: Stream, other: Stream) -> Doubts | None:
     waits for the blocking streams; one of a blocking stream does *not* wait for the legacy stream.
     """
     kinds = {synced.kind, other.kind}
+    if StreamKind.CURRENT in kinds and (synced.may_be_current or other.may_be_current):
+        return SAME if synced.device == other.device else None
     if StreamKind.UNKNOWN in kinds:
         apart = any(s.kind is StreamKind.NON_BLOCKING and made_here(s) for s in (synced, other))
         return None if apart else SAME

@@ -171,14 +171,14 @@ def only_made_to_wait(decl: ir.FunctionDecl) -> frozenset[str]:
     for node in ir.walk(function.body, functions=True):
         match node:
             case ir.Call(func=ir.Attr(value=receiver, name=name)) if name in vocabulary.STREAMS_OWN_WAITS:
-                waiting |= _held_name(receiver)
+                waiting |= held_name(receiver)
             case ir.Call(func=ir.Attr(name=name) | ir.Name(id=name), args=args) if name in _ORDERING:
                 forked = args if name in vocabulary.FORKS_ARGUMENT else ()
-                waiting = waiting.union(*(_held_name(arg.value) for arg in forked))
+                waiting = waiting.union(*(held_name(arg.value) for arg in forked))
             case ir.Call(func=ir.Attr(value=receiver), args=args):
-                working = working.union(_held_name(receiver), *(_held_name(arg.value) for arg in args))
+                working = working.union(held_name(receiver), *(held_name(arg.value) for arg in args))
             case ir.Call(args=args):
-                working = working.union(*(_held_name(arg.value) for arg in args))
+                working = working.union(*(held_name(arg.value) for arg in args))
             case ir.Index(index=index):
                 working = working.union(*map(_last_name, ir.walk(index)))
             case ir.For():
@@ -188,12 +188,13 @@ def only_made_to_wait(decl: ir.FunctionDecl) -> frozenset[str]:
     for loop in loops:
         if not _last_name(loop.target).isdisjoint(waiting):
             waiting = waiting.union(*map(_last_name, ir.walk(loop.iter)))
-    copied = (_held_name(value) for name, value in _Body.of(function.body).copies if name in waiting)
+    copied = (held_name(value) for name, value in _Body.of(function.body).copies if name in waiting)
     return frozenset(waiting.union(*copied) - working)
 
 
-def _held_name(value: ir.Expr) -> set[str]:
-    return _held_name(value.value) if isinstance(value, ir.Index) else _last_name(value)
+def held_name(value: ir.Expr) -> set[str]:
+    """The last name of what an expression reads: ``self.lanes[i]`` is one of the ``lanes``."""
+    return held_name(value.value) if isinstance(value, ir.Index) else _last_name(value)
 
 
 def _begins_with(value: ir.Expr) -> str:

@@ -164,7 +164,7 @@ def is_of_gradients(m: Machine, func: FuncV) -> bool:
 
 
 def next_backward(m: Machine, number: int, span: Span) -> None:
-    """With this call from outside another backward pass begins: whose methods order may be called before it."""
+    """Another backward pass begins with this call from outside: whose methods order may be called before it."""
     m.backward_from = number
     if m.orders_between:
         escape.barrier(m, escape.all_streams(m), span, "the next backward pass", Doubt.SOME_PATHS)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp.facts import classes, given_classes, scopes
-from streamlint.interp.library import feeding
+from streamlint.interp.facts import blocks, classes, given_classes, scopes
+from streamlint.interp.library import feeding, stream_values
 from streamlint.interp.python import instances, unseen_caller
-from streamlint.interp.state import arguments, naming, symbols
+from streamlint.interp.state import arguments, names, naming, symbols
 from streamlint.interp.state.ends import PathEnds, Returned
 from streamlint.interp.state.values import NONE, EventV, FuncV, HeapV, StreamV, SymV, Value
 from streamlint.models.python import MAKES_OBJECTS
+from streamlint.models.schema import Role
 from streamlint.trace import MAIN_LANE
 
 if TYPE_CHECKING:
@@ -150,7 +152,20 @@ def _made(m: Machine, cls: ir.ClassDecl, symbol: Symbol) -> HeapV:
     m.forget_ops(first)
     feeding.was_taken(m, feeders)
     _was_used(m, made, cls, symbol)
+    for name in blocks.made_current(m.project, cls):
+        value = m.heap[made.id].attrs.get(name)
+        if value is not None and stream_values.is_shown(m, value, Role.STREAM):
+            stream = stream_values.as_stream(m, value, cls.span)
+            m.streams[stream.id] = replace(m.streams[stream.id], may_be_current=True)
     return made
+
+
+def is_entered(m: Machine, value: HeapV) -> None:
+    """Who enters a block of an object was not called from inside of one."""
+    for held in m.heap[value.id].attrs.values():
+        stream = names.settle(m, held)
+        if isinstance(stream, StreamV):
+            m.streams[stream.id] = replace(m.streams[stream.id], may_be_current=False)
 
 
 def _was_used(m: Machine, made: HeapV, cls: ir.ClassDecl, symbol: Symbol) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from streamlint import ir
 from streamlint.interp.facts import classes
 from streamlint.interp.library import escape, monitors, saved_hooks
-from streamlint.interp.python import binding, contexts, expr
+from streamlint.interp.python import binding, contexts, expr, given_objects
 from streamlint.interp.state import lifetime, names, symbols
 from streamlint.interp.state.ends import Jumped, PathEnds, Returned
 from streamlint.interp.state.values import (
@@ -42,7 +42,7 @@ def run_with(m: Machine, items: Sequence[ir.WithItem], body: Sequence[ir.Stmt]) 
         m.python.run_block(m, body)
         return
     item, *rest = items
-    value = names.settle(m, expr.evaluate(m, item.context))
+    value = given_objects.settled(m, names.settle(m, expr.evaluate(m, item.context)), "__enter__")
     match value:
         case GeneratorV(context=True):
             _generator(m, value, item, rest, body)
@@ -109,6 +109,7 @@ def _user_manager(
     m: Machine, value: HeapV, item: ir.WithItem, rest: Sequence[ir.WithItem], body: Sequence[ir.Stmt]
 ) -> None:
     entering, leaving = _manager(m, value) or (None, None)
+    given_objects.is_entered(m, value)
     bound = m.python.call(m, entering, [], {}, item.context.span) if entering else NONE
     if item.target is not None:
         binding.assign(m, item.target, bound)

@@ -1,0 +1,77 @@
+"""Objects whose blocks run on a stream of their own: ``with lane:`` makes ``lane.stream`` the current one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint import ir
+from streamlint.interp.facts import classes, constructors
+from streamlint.interp.facts.text_order import held_name
+from streamlint.interp.state.kept import Kept
+from streamlint.models import vocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from streamlint.interp.state.project import Project
+
+_MADE_CURRENT: Kept[ir.ClassDecl, frozenset[str]] = Kept()
+_ENTERING = ("__enter__", "__aenter__")
+
+
+def made_current(project: Project, cls: ir.ClassDecl) -> frozenset[str]:
+    """The attributes with the streams that are current in a block of such an object, and left so when it begins.
+
+    ``def __enter__(self): torch.cuda.set_stream(self.lane)``, or ``self.inside.__enter__()`` of what the
+    constructor has made: ``self.inside = torch.cuda.stream(self.lane)``.
+    """
+    return project.once(_MADE_CURRENT, cls, lambda: _made_current(project, cls))
+
+
+def _made_current(project: Project, cls: ir.ClassDecl) -> frozenset[str]:
+    entering = list(_entering(project, cls))
+    called = frozenset().union(*(decl.called for decl in entering))
+    if not called.isdisjoint((*_ENTERING, "enter_context")):
+        entering += constructors.constructing(project, cls)
+    return frozenset().union(*map(_left_current, entering))
+
+
+def _entering(project: Project, cls: ir.ClassDecl) -> Iterator[ir.FunctionDecl]:
+    """What runs where a block begins."""
+    methods = classes.methods(project, cls)
+    waiting = [methods[name] for name in _ENTERING if name in methods]
+    seen = set(waiting)
+    while waiting:
+        decl = waiting.pop()
+        yield decl
+        more = {methods[name] for name in decl.called & decl.own & methods.keys()} - seen
+        waiting += sorted(more, key=lambda one: one.name)
+        seen |= more
+
+
+def _left_current(decl: ir.FunctionDecl) -> frozenset[str]:
+    """What a function makes current other than for a block of its own."""
+    function = ir.code_of(decl) if not vocabulary.ENTERS_STREAM.isdisjoint(decl.called) else None
+    if function is None:
+        return frozenset()
+    own = {
+        item.context.span
+        for node in ir.walk(function.body)
+        if isinstance(node, ir.With)
+        for item in node.items
+        if isinstance(item.context, ir.Call)
+    }
+    found: set[str] = set()
+    for node in ir.walk(function.body):
+        match node:
+            case ir.Call(span=span, func=ir.Attr(value=receiver, name=name), args=args) if (
+                name in vocabulary.ENTERS_STREAM and span not in own
+            ):
+                found = found.union(held_name(receiver), *(held_name(arg.value) for arg in args))
+            case ir.Call(span=span, func=ir.Name(id=name), args=args) if (
+                name in vocabulary.ENTERS_STREAM and span not in own
+            ):
+                found = found.union(*(held_name(arg.value) for arg in args))
+            case _:
+                pass
+    return frozenset(found)
