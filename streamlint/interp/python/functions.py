@@ -254,14 +254,17 @@ def run_function(
 
 
 def _note_driven(m: Machine, func: FuncV) -> None:
-    """Keeps which methods of its own objects a program calls: it shows in which order they are meant."""
+    """Keeps which methods of its own objects a program calls: it shows in which order they are meant.
+
+    Of an object that it is given, only a loop over its calls does: ``for _ in range(n): halo.start(); halo.wait()``.
+    """
     receiver = func.receiver
-    if isinstance(receiver, HeapV) and receiver.id in m.constructed:
-        cls = m.heap[receiver.id].cls
-        if cls is not None:
-            step = any(frame.receiver == receiver for frame in m.frames[:-1])
-            endless = not all(_is_or_holds(item, receiver) for item in m.walked)
-            m.driven.add(Driven(f"{cls.module}:{cls.qualname}", func.function.name, endless, step))
+    if not isinstance(receiver, HeapV) or (cls := m.heap[receiver.id].cls) is None:
+        return
+    endless = not all(_is_or_holds(item, receiver) for item in m.walked)
+    if receiver.id in m.constructed or (endless and receiver.id in m.given_objects):
+        step = any(frame.receiver == receiver for frame in m.frames[:-1])
+        m.driven.add(Driven(f"{cls.module}:{cls.qualname}", func.function.name, endless, step))
 
 
 def _is_or_holds(item: Value, receiver: HeapV) -> bool:

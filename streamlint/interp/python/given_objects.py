@@ -136,6 +136,7 @@ def _is_being_made(m: Machine, cls: ir.ClassDecl) -> bool:
 def _made(m: Machine, cls: ir.ClassDecl, symbol: Symbol) -> HeapV:
     """An object as other code has made and used it: what its constructor queued is complete."""
     made = classes.new(m, cls)
+    m.given_objects.add(made.id)
     m.heap[made.id].symbol = symbol
     m.globals[_place(cls)] = NONE
     outer, constructing, m.constructing = m.calls, m.constructing, True

@@ -164,6 +164,8 @@ class Path:
     """Qualified names of functions that were run."""
     constructed: set[int] = field(default_factory=set)
     """Objects, by their numbers on the heap, that the code that runs constructs by itself."""
+    given_objects: set[int] = field(default_factory=set)
+    """Objects of classes of the tree that it gets from unseen code."""
     driven: set[Driven] = field(default_factory=set)
     """Methods called on these."""
     constructing: bool = False
