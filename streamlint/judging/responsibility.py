@@ -220,11 +220,8 @@ def _took_responsibility(judged: Judged, problem: Problem, entry: Entry) -> bool
         return True
     if not _is_device_memory(judged, problem):
         return False
-    if isinstance(later, Copy) and for_itself:
-        return True
-    if used_on is not None and _plain_name(judged.trace.streams[used_on]) in entry.forked_elsewhere:
-        # with writer: writer.add(x), whose __enter__ has let the stream wait.
-        return False
+    if (isinstance(later, Copy) and for_itself) or _is_forked_by_caller(judged, used_on, entry):
+        return for_itself
     reads = isinstance(later, (Launch, Copy)) and any(
         access.buffer == problem.buffer and access.mode.reads for access in later.accesses
     )
@@ -259,6 +256,14 @@ def _took_responsibility(judged: Judged, problem: Problem, entry: Entry) -> bool
     return answers_for_reads and any(
         op.at.call == later.at.call and _is_about(judged, op, problem.buffer, used_on) for op in about
     )
+
+
+def _is_forked_by_caller(judged: Judged, used_on: StreamId | None, entry: Entry) -> bool:
+    """Whether who calls the entry has another call that lets the stream wait, and does nothing else with it.
+
+    ``with writer: writer.add(x)``, where ``__enter__`` of the writer does.
+    """
+    return used_on is not None and _plain_name(judged.trace.streams[used_on]) in entry.forked_elsewhere
 
 
 def _was_waited_for_when_given(judged: Judged, problem: Problem, used_on: StreamId | None) -> bool:

@@ -14,6 +14,7 @@ from streamlint.models.dali import DALI
 from streamlint.models.deep_ep import DEEP_EP
 from streamlint.models.deepnvme import DEEPNVME
 from streamlint.models.distributed import DISTRIBUTED, FUNCTIONAL
+from streamlint.models.jax import JAX
 from streamlint.models.kvikio import KVIKIO
 from streamlint.models.mooncake import MOONCAKE
 from streamlint.models.mpi import MPI
@@ -62,7 +63,7 @@ if TYPE_CHECKING:
 FRAMEWORKS: tuple[Framework, ...] = (
     *(TORCH, CUDA_RUNTIME, CUDA_DRIVER, CUPY, NUMBA, CUDA_CORE, DISTRIBUTED, FUNCTIONAL),
     *(PYCUDA, WARP, RMM, KVIKIO, TENSORRT, MPI, UCX, MOONCAKE, DEEPNVME, ONNX),
-    *(CUDF, NVMATH, NIXL, DALI, NCCL, CUFINUFFT, OPENCV, DEEP_EP, RAFT, CUVS, NVSHMEM),
+    *(CUDF, NVMATH, NIXL, DALI, NCCL, CUFINUFFT, OPENCV, DEEP_EP, RAFT, CUVS, NVSHMEM, JAX),
 )
 
 

@@ -114,6 +114,8 @@ def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0915  one
             return f"the host waits for {_stream(stream)}"
         case fx.HostWaitsEvent(event):
             return f"the host waits for the record that {_receiver(event)} holds now"
+        case fx.HostWaitsMemory(what):
+            return f"the host waits for what writes {_receiver(what)}"
         case fx.HostWaitsDevice(every=True):
             return "the host waits for all devices"
         case fx.HostWaitsDevice(device):

@@ -218,6 +218,13 @@ class HostWaitsEvent:
 
 
 @frozen()
+class HostWaitsMemory:
+    """The host waits for what writes the memory in ``what``, whatever stream that is on."""
+
+    what: str
+
+
+@frozen()
 class HostWaitsDevice:
     device: str = "device"
     every: bool = False
@@ -414,6 +421,8 @@ class Views:
     """The view is a host array."""
     lib: Lib | None = None
     """Whose array the view is, if not that of the library of ``of``."""
+    address: bool = False
+    """It is an address, which anyone may use."""
 
 
 @frozen()
@@ -463,6 +472,7 @@ Effect: TypeAlias = (
     | Records
     | HostWaitsStream
     | HostWaitsEvent
+    | HostWaitsMemory
     | HostWaitsDevice
     | Queries
     | Copies

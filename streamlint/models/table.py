@@ -45,6 +45,7 @@ class Lib(Enum):
     RAFT = "RAFT"
     CUVS = "cuVS"
     NVSHMEM = "NVSHMEM"
+    JAX = "JAX"
 
     @property
     def product(self) -> str:

@@ -76,7 +76,9 @@ BEGINS_CAPTURE = _names(graphs.EnterCapture, graphs.CaptureStarts)
 RECORDS = _names(fx.Records)
 """An event is recorded on a stream, or a stream records one."""
 STREAM_WAITS = _names(*_ORDERING_EFFECTS)
-HOST_WAITS = _names(fx.HostWaitsStream, fx.HostWaitsEvent, fx.HostWaitsDevice, fx.SyncOnExit)
+HOST_WAITS = _names(
+    *(fx.HostWaitsStream, fx.HostWaitsEvent, fx.HostWaitsDevice, fx.HostWaitsMemory, fx.SyncOnExit)
+)
 POLLS = _names(fx.Queries)
 """Asks whether work is complete: true is a synchronization."""
 WAITS_FOR_EVENT = _names(fx.StreamWaitsEvent, fx.StreamWaits, fx.HostWaitsEvent)

@@ -181,7 +181,7 @@ class Stream:
     """What stands for it where a container of unknown length was filled: what was queued on that one then,
     ``lanes = [Lane() for _ in devices]``, was queued on this one too."""
     may_be_current: bool = False
-    """Whether an object that the caller passes makes it current for its blocks: the call may come from one."""
+    """Whether an object of the caller's makes it current in its blocks, and the call may come from one."""
     by_call: bool = False
     """Whether it is that of a call which works aside (``comm.Send(x)``): it has the name of the call."""
 

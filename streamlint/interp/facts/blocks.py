@@ -20,7 +20,7 @@ _ENTERING = ("__enter__", "__aenter__")
 
 
 def made_current(project: Project, cls: ir.ClassDecl) -> frozenset[str]:
-    """The attributes with the streams that are current in a block of such an object, and left so when it begins.
+    """The attributes with the streams that are current in a block of an object, and made so where it begins.
 
     ``def __enter__(self): torch.cuda.set_stream(self.lane)``, or ``self.inside.__enter__()`` of what the
     constructor has made: ``self.inside = torch.cuda.stream(self.lane)``.

@@ -93,10 +93,10 @@ def _only_waits(module: ir.Module, decl: ir.FunctionDecl) -> bool:
 
 
 def forked_by(module: ir.Module, decls: Iterable[ir.FunctionDecl]) -> frozenset[str]:
-    """The names of streams that functions make wait and give no work themselves: they do so for what others do.
+    """The names of streams that functions make wait and give no work: they do so for what others queue.
 
-    ``def __enter__(self): self.side.wait_stream(torch.cuda.current_stream())``: who then calls ``add(x)``, which
-    copies on ``side``, has ordered that.
+    ``def __enter__(self): self.side.wait_stream(torch.cuda.current_stream())``: who then calls ``add(x)``,
+    which copies on ``side``, has ordered that.
     """
     waiting = (decl for decl in decls if _only_waits(module, decl))
     return frozenset().union(*map(text_order.only_made_to_wait, waiting))

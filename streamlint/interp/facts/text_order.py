@@ -159,7 +159,7 @@ def variables(decl: ir.FunctionDecl, names: Collection[str], libraries: Collecti
 def only_made_to_wait(decl: ir.FunctionDecl) -> frozenset[str]:
     """The names of the streams that a function makes wait, and does nothing else with.
 
-    ``self.side.wait_stream(main)``, ``done.wait(side)``, ``for lane in (self.up, self.down): lane.wait_event(e)``;
+    ``self.side.wait_stream(main)``, ``done.wait(side)``, ``for lane in self.lanes: lane.wait_event(done)``;
     not where it has them work: ``kernel[grid, block, side](x)``, ``copy(x, stream=side)``.
     """
     function = ir.code_of(decl)

@@ -204,6 +204,9 @@ def _carry_out(call: Call, effect: fx.Effect) -> Value | None:
         case fx.HostWaitsEvent(event):
             _wait_on_host(call, event)
             return None
+        case fx.HostWaitsMemory(what):
+            memory.wait_for(call, what)
+            return None
         case fx.HostWaitsDevice(device, every):
             others = {stream.device for stream in m.streams.values()} if every else set()
             for one in dict.fromkeys((call.device(device).id, *sorted(others))):

@@ -164,7 +164,7 @@ def is_of_gradients(m: Machine, func: FuncV) -> bool:
 
 
 def next_backward(m: Machine, number: int, span: Span) -> None:
-    """Another backward pass begins with this call from outside: whose methods order may be called before it."""
+    """With this call from outside another backward pass begins; before it a caller may call what orders."""
     m.backward_from = number
     if m.orders_between:
         escape.barrier(m, escape.all_streams(m), span, "the next backward pass", Doubt.SOME_PATHS)
@@ -178,7 +178,7 @@ def _of_gradients(m: Machine, func: FuncV) -> list[tuple[str, Value, FuncV | Par
         for hook in hooks
         if name in GRADIENT_HOOKS and _function_of(hook) is func.function
     ]
-    # A closure made for each tensor is called for its own; a function, which was made once, for all.
+    # What is made for each tensor is called for its own, and a function that was made once for all.
     own = [one for one in found if (one[2].func if isinstance(one[2], PartialV) else one[2]) == func]
     return own or found
 

@@ -173,6 +173,11 @@ def _part(view: BufferV, name: str) -> BufferV:
     return replace(view, region=(*view.region, Symbol(f".{name}")))
 
 
+def _is_told_by(view: BufferV, role: Role) -> bool:
+    """Whether the name of a method tells what an array is, of which nothing else does, or an object."""
+    return role is Role.OBJECT or (role is Role.BUFFER and view.flavor is Flavor.OPAQUE)
+
+
 def method(
     m: Machine, view: BufferV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
 ) -> Value:
@@ -208,8 +213,8 @@ def _by_row(
         row = models.find_method(Role.BUFFER, flavors.library(m, view), name)
     if row is not None:
         return effects.apply(m, row[0], row[1], view, args, kwargs, span)
-    told = models.find_telling(name, kwargs) if view.flavor is Flavor.OPAQUE else None
-    if told is None or told[0] is not Role.BUFFER:
+    told = models.find_telling(name, kwargs)
+    if told is None or not _is_told_by(view, told[0]):
         return None
     known_as = makers.by_name(m, view, told[1])
     return effects.apply(m, told[1], told[2], view, args, kwargs, span, told=known_as)

@@ -256,7 +256,7 @@ def run_function(
 def _note_driven(m: Machine, func: FuncV) -> None:
     """Keeps which methods of its own objects a program calls: it shows in which order they are meant.
 
-    Of an object that it is given, only a loop over its calls does: ``for _ in range(n): halo.start(); halo.wait()``.
+    Of an object that it is given, only a loop does: ``for _ in range(n): halo.start(); halo.wait()``.
     """
     receiver = func.receiver
     if not isinstance(receiver, HeapV) or (cls := m.heap[receiver.id].cls) is None:

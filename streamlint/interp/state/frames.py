@@ -65,7 +65,7 @@ class Frame:
 
 
 class Driven(NamedTuple):
-    """A method that a program calls on an object which it has constructed itself, or in a loop on a given one."""
+    """A method that a program calls on an object that it has made, or in a loop on one that it was given."""
 
     cls: str
     """Module and name of the class."""
