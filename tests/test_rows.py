@@ -54,7 +54,7 @@ HOLDERS: dict[tuple[Lib, Role], tuple[str, ...]] = {
     (Lib.RMM, Role.STREAM): ("rmm.pylibrmm.stream.Stream",),
     (Lib.RMM, Role.BUFFER): ("rmm.DeviceBuffer",),
     (Lib.KVIKIO, Role.EVENT): ("kvikio.cufile.IOFuture", "kvikio.cufile.IOFutureStream"),
-    (Lib.TENSORRT, Role.OBJECT): ("tensorrt.IExecutionContext",),
+    (Lib.TENSORRT, Role.OBJECT): ("tensorrt.IExecutionContext", "tensorrt.ICudaEngine"),
 }
 """The classes whose methods the rows of a role are."""
 

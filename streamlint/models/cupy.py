@@ -14,6 +14,7 @@ from streamlint.models.schema import (
     Api,
     CaptureEnds,
     CaptureStarts,
+    ChoosesAllocator,
     Copies,
     CurrentStream,
     Destroys,
@@ -63,6 +64,7 @@ _MEMSET = Uses(writes=("ptr",), stream="default", count="size", host_waits=True)
 
 _PINNED = Allocates(Space.PINNED, pool="the pool of pinned memory")
 _DEVICE = Allocates(Space.DEVICE, "current", address=True)
+_MANAGED = Allocates(Space.MANAGED, address=True)
 _2D = "dst dpitch src spitch width height"
 _GROUP = "NCCLBackend()"
 _NCCL = "nccl.NcclCommunicator()"
@@ -119,11 +121,14 @@ CUPY = Framework(
         # Device memory as addresses.
         Api("alloc", "size", (_DEVICE,)),
         Api("malloc_async", "size", (_DEVICE,)),
-        Api("malloc_managed", "size", (Allocates(Space.MANAGED, address=True),)),
-        Api("MemoryPool", "allocator", (Makes("cupy.cuda.MemoryPool()"),)),
-        Api("MemoryPool().malloc", "size", (_DEVICE,)),
+        Api("malloc_managed", "size", (_MANAGED,)),
+        Api("ManagedMemory", "size", (_MANAGED,)),
+        Api("MemoryPool", "allocator", (Makes("cupy.cuda.MemoryPool()", ("allocator",)),)),
+        Api("MemoryPool().malloc", "size", (replace(_DEVICE, of="allocator"),)),
         Api("MemoryAsyncPool", "pool_handles", (Makes("cupy.cuda.MemoryAsyncPool()"),)),
         Api("MemoryAsyncPool().malloc", "size", (_DEVICE,)),
+        Api("set_allocator", "allocator", (ChoosesAllocator(now=True),)),
+        Api("using_allocator", "allocator", (ChoosesAllocator(),)),
         Api("UnownedMemory", "ptr size owner device_id", (Adopts("ptr"),)),
         Api("MemoryPointer", "mem offset", (Views("mem"),)),
         Api("PinnedMemoryPointer", "mem offset", (Views("mem"),)),
@@ -205,7 +210,7 @@ CUPY = Framework(
             (Uses(writes=("ptr",), stream="stream", count="size"),),
         ),
         Api("runtime.malloc", "size", (Allocates(Space.DEVICE, address=True),)),
-        Api("runtime.mallocManaged", "size flags", (Allocates(Space.MANAGED, address=True),)),
+        Api("runtime.mallocManaged", "size flags", (_MANAGED,)),
         Api(
             "runtime.mallocAsync",
             "size stream",

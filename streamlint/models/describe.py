@@ -99,6 +99,8 @@ def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0915  one
             return f"makes `{device}` the current device{' from here on' if now else ' in the `with` block'}"
         case fx.EnterCapture(stream, graph):
             return f"captures `{stream}` into `{graph}` in the `with` block: work is recorded, not run"
+        case fx.ChoosesAllocator(allocator):
+            return f"chooses `{allocator}` for the memory of arrays"
         case fx.SyncOnExit(stream):
             return f"synchronizes {_receiver(stream)} when the `with` block is left"
         case fx.StreamWaitsStream(stream, other):

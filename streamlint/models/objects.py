@@ -34,4 +34,12 @@ class Binds:
     """What that work does with the memory, if it is known."""
 
 
-ObjectEffect: TypeAlias = Makes | Binds
+@frozen()
+class ChoosesAllocator:
+    """Returns a context manager (or, with ``now``, chooses at once) in which arrays have its memory."""
+
+    allocator: str = "allocator"
+    now: bool = False
+
+
+ObjectEffect: TypeAlias = Makes | Binds | ChoosesAllocator

@@ -44,7 +44,7 @@ from streamlint.models.graphs import (
     NewGraph,
     SplitsCapture,
 )
-from streamlint.models.objects import Binds, Makes, ObjectEffect
+from streamlint.models.objects import Binds, ChoosesAllocator, Makes, ObjectEffect
 from streamlint.models.table import Api, Framework, Lib, Role
 from streamlint.trace import Space, StreamKind
 
@@ -55,6 +55,7 @@ __all__ = [
     "CallsAll",
     "CaptureEnds",
     "CaptureStarts",
+    "ChoosesAllocator",
     "Coalesces",
     "Communicates",
     "CommunicationEffect",
@@ -323,6 +324,8 @@ class Allocates:
     """Whose array it is, if not the library's own."""
     queued: bool = False
     """The allocation itself is work of the stream: ``cudaMallocAsync``."""
+    of: str | None = None
+    """An option that the pool was made with: the allocator whose memory it gives."""
 
 
 @frozen()
@@ -453,6 +456,9 @@ class Succeeds:
 @frozen()
 class Pure:
     """No CUDA work and no access to memory: shapes, sizes, predicates."""
+
+    own: bool = False
+    """Each receiver has answers of its own: two engines name their tensors as they like."""
 
 
 Effect: TypeAlias = (

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from streamlint.models.schema import Api, Binds, Framework, Lib, Succeeds, Uses
+from streamlint.models.schema import Api, Binds, Framework, Lib, Pure, Succeeds, Uses
+
+_TOLD = (Pure(own=True),)
+"""An engine is built: the third of its tensors has one name, whoever asks and how often."""
 
 TENSORRT = Framework(
     lib=Lib.TENSORRT,
@@ -29,5 +32,7 @@ TENSORRT = Framework(
             (Uses(stream="stream_handle", packed=("bindings",)), Succeeds()),
             telling=(),
         ),
+        Api("get_tensor_name", "index", _TOLD, telling=()),
+        Api("get_tensor_mode", "name", _TOLD, telling=()),
     ),
 )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from streamlint.interp.facts import decorators, known
 from streamlint.interp.library import (
     addresses,
+    allocators,
     array_interface,
     copies,
     devices,
@@ -219,8 +220,10 @@ def _factory(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
     return made
 
 
-def _new_array(m: Machine, origin: Origin, span: Span, stream: StreamV) -> BufferV:
-    return m.new_buffer("", Space.DEVICE, origin, Flavor.DEVICE_ARRAY, span, stream.id)
+def _new_array(
+    m: Machine, origin: Origin, span: Span, stream: StreamV, flavor: Flavor = Flavor.DEVICE_ARRAY
+) -> BufferV:
+    return m.new_buffer("", allocators.place(m, flavor), origin, flavor, span, stream.id)
 
 
 def _from_host(m: Machine, name: str, source: Value, kwargs: dict[str, Value], span: Span) -> Value:
@@ -265,8 +268,7 @@ def _is_numpys(m: Machine, view: BufferV) -> bool:
 def _adopt(m: Machine, name: str, view: BufferV, kwargs: dict[str, Value], span: Span) -> Value:
     """A device array taken by CuPy."""
     handoffs.by_interface(m, view, Lib.CUPY, span, name)
-    copied = kwargs.get("copy", ConstV(True))
-    if name == "array" and copies.is_true(m, copied, span, "copy"):
+    if name == "array" and copies.is_true(m, kwargs.get("copy", ConstV(True)), span, "copy"):
         return operator(m, name, [view], {}, span)
     return BufferV(view.id, view.region, Flavor.DEVICE_ARRAY)
 
@@ -309,7 +311,7 @@ def operator(
     result: Value = out
     if not targets:
         flavor = other.flavor if other is not None else Flavor.DEVICE_ARRAY
-        made = m.new_buffer("", Space.DEVICE, Origin.RESULT, flavor, span, stream.id)
+        made = _new_array(m, Origin.RESULT, span, stream, flavor)
         targets, result = [made], made
         if len(sources) == 1:
             tensors.may_give_back(m, made, sources[0], name)
@@ -399,9 +401,7 @@ def launch(
 
     ``by`` is who launches what is no kernel in sight: ``wp.launch(self.update, ...)`` is Warp.
     """
-    lib = by
-    if isinstance(kernel, FuncV):
-        lib = decorators.kernel_of(m.project, kernel.function) or by
+    lib = (decorators.kernel_of(m.project, kernel.function) if isinstance(kernel, FuncV) else None) or by
     given = _configured_stream(m, config)
     stream = _launch_stream(m, given, lib, span)
     uses = kernels.python_uses(m, kernel) if isinstance(kernel, FuncV) else None

@@ -184,6 +184,11 @@ def _carry_out(call: Call, effect: fx.Effect) -> Value | None:
             | fx.LaunchesGraph()
         ):
             return graphs.carry_out(call, effect)
+        case fx.ChoosesAllocator(allocator, now):
+            if not now:
+                return ContextV(ContextKind.ALLOCATOR, call.value(allocator), call.lib)
+            m.allocator = call.value(allocator)
+            return None
         case fx.SyncOnExit(stream):
             return ContextV(ContextKind.SYNC_ON_EXIT, call.stream(stream), call.lib)
         case fx.StreamWaitsStream(stream, other):
@@ -341,13 +346,13 @@ def _carry_out(call: Call, effect: fx.Effect) -> Value | None:
             return ConstV(told_by)
         case fx.Returns(what):
             return call.value(what)
-        case fx.Pure():
+        case fx.Pure(own):
             if call.name() == "current_device":
                 return devices.current(m)
             answer = capturing.predicate(m, call.name(), call.value("self"), call.lib)
             if answer is not None:
                 return ConstV(answer)
-            given = (symbol_of(value) for name, value in call.bound.items() if name != "self")
+            given = (symbol_of(value) for name, value in call.bound.items() if own or name != "self")
             return SymV(symbols.call(call.name(), *given))
         case _:
             assert_never(effect)

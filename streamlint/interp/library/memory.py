@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.interp.library import (
+    allocators,
     arrays,
     copies,
     devices,
@@ -347,6 +348,8 @@ def allocate(call: Call, effect: fx.Allocates) -> Value:
         else None
     )
     space = _space(call, effect.space, effect.pinned)
+    if effect.of in call.bound:
+        space = allocators.given_by(call.m, call.value(effect.of))
     own = flavors.of_arrays(effect.lib) if effect.lib is not None else flavors.flavor_of(call.lib, space)
     flavor = Flavor.POINTER if effect.address else own
     made = call.m.new_buffer(

@@ -265,7 +265,9 @@ def read_on_host(m: Machine, value: Value, span: Span, name: str, *, opaque: boo
         space = m.space(view)
         doubts = _GUESSED if opaque else frozenset()
         access = reading(view, doubts)
-        if space.on_host or space is Space.MANAGED or view.flavor is Flavor.ARRAY:
+        # float(x) of an array of CuPy's fetches it, whatever memory it is in.
+        reached = space is Space.MANAGED and view.flavor is not Flavor.DEVICE_ARRAY
+        if space.on_host or reached or view.flavor is Flavor.ARRAY:
             m.emit(HostAccess(m.site(span), m.lane, doubts, accesses=(access,), name=name))
         elif view.flavor is not Flavor.OPAQUE:
             stream = m.current_stream(flavors.library(m, view), m.buffers[view.id].device)

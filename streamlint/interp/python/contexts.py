@@ -56,6 +56,7 @@ class _Restore:
         self.current = dict(m.current)
         self.device = devices.current(m)
         self.default_device = m.default_device
+        self.allocator = m.allocator
         self.stacked: list[Callable[[], object]] = []
         """What else is left with it, the last first: contexts that were entered on an ``ExitStack``."""
         self.pool: Symbol | None = None
@@ -96,6 +97,8 @@ class _Restore:
             case ContextKind.COALESCED:
                 if not m.cut:
                     collectives.has_coalesced(m, self.value, self.span)
+            case ContextKind.ALLOCATOR:
+                m.allocator = self.allocator
             case ContextKind.STREAM | ContextKind.DEVICE | ContextKind.NULL:
                 pass
         m.current = self.current
@@ -128,6 +131,9 @@ def enter(m: Machine, value: Value, span: Span) -> tuple[Value, _Restore]:
                 devices.make_default(m, context.value)
             elif isinstance(context.value, DeviceV):
                 devices.select(m, devices.meant(m, context.value))
+            return value, restore
+        case ContextKind.ALLOCATOR:
+            m.allocator = context.value
             return value, restore
         case ContextKind.CAPTURE:
             lib = context.lib or Lib.TORCH

@@ -143,6 +143,8 @@ class Path:
     unseen: list[int] = field(default_factory=list)
     default_device: Value = NONE
     """Where PyTorch makes tensors that no device is named for, where the code has said so ..."""
+    allocator: Value = NONE
+    """What gives CuPy's arrays their memory, where the code has chosen it."""
     by_default: set[BufferId] = field(default_factory=set)
     """... and those it made where nothing was said: on the host, unless the caller chose another default."""
     sizes: dict[BufferId, Symbol] = field(default_factory=dict)

@@ -229,6 +229,7 @@ class ContextV:
 class ContextKind(Enum):
     STREAM = "stream"
     DEVICE = "device"
+    ALLOCATOR = "allocator"
     NULL = "nullcontext"
     STACK = "ExitStack"
     CAPTURE = "capture"
