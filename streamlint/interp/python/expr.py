@@ -28,6 +28,7 @@ from streamlint.interp.python import (
 from streamlint.interp.state import (
     bounded,
     elements,
+    lengths,
     lifetime,
     loop_steps,
     names,
@@ -306,7 +307,8 @@ def comprehension(m: Machine, e: ir.Comprehension) -> Value:
     loop_steps.enter(m)
     walked = len(m.walked)
     try:
-        opened = _clause(m, e, 0, collected, further)
+        first = _source(m, e, 0)
+        opened = _clause(m, e, 0, collected, further, first)
     finally:
         m.loops -= 1
         del m.walked[walked:]
@@ -327,6 +329,8 @@ def comprehension(m: Machine, e: ir.Comprehension) -> Value:
         m.heap[made.id].open = True
         m.heap[made.id].key_sample, m.heap[made.id].sample = collected[0] if collected else (None, None)
         m.heap[made.id].born = replace(born, each=_walked(e, scope))
+        if len(e.generators) == 1 and not e.generators[0].tests and e.kind == "list":
+            lengths.one_for_each(m, made, first)
         if len(collected) > 1 or containers.only_chooses(e, collected):
             for turn, (_, value) in enumerate(collected):
                 m.heap[made.id].extra[symbols.constant(turn)] = value
@@ -348,12 +352,18 @@ def _walked(e: ir.Comprehension, scope: Env) -> tuple[symbols.Item, ...]:
     )
 
 
+def _source(m: Machine, e: ir.Comprehension, depth: int) -> Value:
+    walked = e.generators[depth].iter
+    return objects.iterated(m, evaluate(m, walked), walked.span)
+
+
 def _clause(
     m: Machine,
     e: ir.Comprehension,
     depth: int,
     out: list[tuple[Value | None, Value]],
     further: list[Value] | None = None,
+    source: Value | None = None,
 ) -> bool:
     """Runs clause ``depth``; true if the number of elements is not known. ``further`` gets the others."""
     if depth == len(e.generators):
@@ -365,7 +375,7 @@ def _clause(
         )
         return False
     clause = e.generators[depth]
-    source = objects.iterated(m, evaluate(m, clause.iter), clause.iter.span)
+    source = _source(m, e, depth) if source is None else source
     if isinstance(source, GeneratorV):
         _clause_over_generator(m, e, depth, out, source)
         return True

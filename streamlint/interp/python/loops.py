@@ -143,7 +143,7 @@ def _turns(m: Machine, s: ir.For, walked: Walked, source: Value) -> Iterator[Val
         for turn in _passes(m, planned, source):
             if lengths.has_ended(m, source, turn):
                 break
-            lengths.begins(m, source, turn, planned=turn < min(planned, SURE_TURNS - 1))
+            lengths.begins(m, source, turn, min(planned, SURE_TURNS - 1))
             done += 1
             if turn < len(asked):
                 yield asked[turn]

@@ -26,6 +26,23 @@ FAR = 2
 
 def of(m: Machine, source: Value) -> tuple[int, Symbol] | None:
     """What a loop over ``source`` counts from, and up to: ``range(n)``, ``enumerate(xs)``."""
+    known = _counted(m, source)
+    return known and (known[0], same(m, known[1]))
+
+
+def same(m: Machine, length: Symbol) -> Symbol:
+    """A length as the number that it is known to be."""
+    return m.numbers.alike.get(length, length)
+
+
+def one_for_each(m: Machine, made: Value, source: Value) -> None:
+    """A comprehension has made a list of one element for each of ``source``."""
+    start, length = of(m, source) or (0, same(m, symbols.call("len", symbol_of(source))))
+    if not start:
+        m.numbers.alike[symbols.call("len", symbol_of(made))] = length
+
+
+def _counted(m: Machine, source: Value) -> tuple[int, Symbol] | None:
     held = m.heap[source.id] if isinstance(source, HeapV) else None
     match held.items if held is not None and held.role in ("range", "enumerate") else ():
         case [ConstV(int() as start), ConstV(1), SymV(end)]:
@@ -36,18 +53,20 @@ def of(m: Machine, source: Value) -> tuple[int, Symbol] | None:
             return None
 
 
-def begins(m: Machine, source: Value, turn: int, *, planned: bool) -> None:
+def begins(m: Machine, source: Value, turn: int, planned: int) -> None:
     """A pass begins: there is an element for it, and one for the next if more passes are ``planned``."""
     if (known := of(m, source)) is not None:
         start, length = known
         m.numbers.least[length] = max(m.numbers.least.get(length, 0), start + turn + 1)
-        m.numbers.walked[length] = planned
+        m.numbers.walked[length] = turn < planned
+        m.numbers.passes[length] = start + planned
 
 
 def ends(m: Machine, source: Value) -> None:
     """The loop is left."""
     if (known := of(m, source)) is not None:
         m.numbers.walked.pop(known[1], None)
+        m.numbers.passes.pop(known[1], None)
 
 
 def is_promised(m: Machine, source: Value, turn: int) -> bool:
@@ -65,6 +84,27 @@ def has_ended(m: Machine, source: Value, turn: int) -> bool:
     return most is not None and most <= start + turn
 
 
+def settle(m: Machine, length: Symbol) -> None:
+    """How many elements there are of what a loop walks just now, once something depends on it.
+
+    ``for i in range(n): nodes[i].send(nodes[(i + 1) % n])``: the last node sends to the first one.
+    """
+    length = same(m, length)
+    if length in m.numbers.settled or length not in m.numbers.walked:
+        return
+    least, most = m.numbers.least.get(length, 0), m.numbers.most.get(length)
+    many = max(least, m.numbers.passes[length])
+    many = many if most is None else min(most, many)
+    m.numbers.least[length] = m.numbers.most[length] = m.numbers.settled[length] = many
+
+
+def reach(m: Machine, many: int) -> None:
+    """The innermost loop makes so many passes: ``jobs[k % lanes]`` comes back to its first slot in the last."""
+    length = next(reversed(m.numbers.walked), None)
+    if length is not None and length not in m.numbers.most:
+        m.numbers.least[length] = max(m.numbers.least.get(length, 0), many)
+
+
 _TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "=="}
 
 
@@ -78,7 +118,7 @@ class _Question:
     wanted: bool = True
 
 
-def _question(op: str, left: Value, right: Value) -> _Question | None:
+def _question(m: Machine, op: str, left: Value, right: Value) -> _Question | None:
     match left, right:
         case (ConstV(int() as number), SymV(symbol)) if op in _TURNED:
             pass
@@ -87,6 +127,7 @@ def _question(op: str, left: Value, right: Value) -> _Question | None:
         case _:
             return None
     length, far = linear(symbol)
+    length = same(m, length)
     if op == "==":
         return _Question(number - far, length, equal=True)
     # As k < n, k <= n, k > n or k >= n
@@ -95,7 +136,7 @@ def _question(op: str, left: Value, right: Value) -> _Question | None:
 
 def answer(m: Machine, op: str, left: Value, right: Value) -> bool | None:
     """What the passes tell of such a question, and which are still to come after the answer."""
-    asked = _question(op, left, right)
+    asked = _question(m, op, left, right)
     if asked is None:
         return None
     more = _is_more(m, asked.length, asked.number)
@@ -126,6 +167,6 @@ def _is_more(m: Machine, length: Symbol, number: int) -> bool | None:
 
 def told(m: Machine, asked: Comparison, *, holds: bool) -> None:
     """An answer says how many elements there are at most: ``if self.sent < n: self.send()`` is left out."""
-    found = _question(asked.op, asked.left, asked.right)
+    found = _question(m, asked.op, asked.left, asked.right)
     if found is not None and holds != (found.wanted and not found.equal):
         m.numbers.most[found.length] = min(m.numbers.most.get(found.length, found.number), found.number)

@@ -23,6 +23,12 @@ class Numbers:
     """... at most ..."""
     walked: dict[Symbol, bool] = field(default_factory=dict)
     """... and which of these loops run now, and whether they make more passes in any case."""
+    passes: dict[Symbol, int] = field(default_factory=dict)
+    """How many elements there are if these loops make no more passes than they have to."""
+    settled: dict[Symbol, int] = field(default_factory=dict)
+    """How many there are of what a ring has: the passes of the loop around it."""
+    alike: dict[Symbol, Symbol] = field(default_factory=dict)
+    """Lengths that are another number: ``len(nodes)`` of ``nodes = [Node() for _ in range(n)]``."""
     starts: set[Symbol] = field(default_factory=set)
     """From which loops count, so that they are numbers: ``n`` of ``range(n - 1, -1, -1)``."""
 

@@ -1,7 +1,8 @@
 """Rings: ``ring[k % lanes]`` comes back to its first slot after ``lanes`` passes.
 
 Where nothing says how many slots there are, and an index is a number that was reduced by an unknown one, the
-ring is taken to have two: a program that is right for any number is right for two. Where the slots are known
+ring is taken to have two: a program that is right for any number is right for two. A loop that goes around
+it, ``for i in range(n): nodes[i].send(nodes[(i + 1) % n])``, says how many there are. Where the slots are known
 and it is not known from which number a loop counts, as in ``for i in range(n - 1, -1, -1): ring[i % 2]``,
 ``n`` is taken for a multiple of them. The path keeps that it was assumed.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp.state import symbols
+from streamlint.interp.state import lengths, symbols
 from streamlint.interp.state.numbers import behind, linear
 from streamlint.interp.state.values import ConstV, SymV, Value
 
@@ -30,6 +31,8 @@ def computed(m: Machine, op: str, left: Value, right: Value) -> Value | None:
     match left, right:
         case ConstV(int() as number), SymV(modulus) if op == "%" and not isinstance(number, bool):
             return _rest(m, number, modulus)
+        case SymV(number), SymV(modulus) if op == "%" and (far := _apart_from(number, modulus)) is not None:
+            return _rest(m, far, modulus)
         case SymV(rest), SymV(modulus) if op == "%" and (known := m.numbers.rests.get(rest)) is not None:
             return _rest(m, known[0], modulus) if known[1] == modulus else None
         case SymV(rest), ConstV(int() as step) if op in "+-" and rest in m.numbers.rests:
@@ -50,7 +53,23 @@ def computed(m: Machine, op: str, left: Value, right: Value) -> Value | None:
             return None
 
 
+def _apart_from(number: Symbol, modulus: Symbol) -> int | None:
+    """What a number is but for the modulus in it: -1 of ``(i + n - 1) % n`` in the first pass."""
+    match number:
+        case symbols.Binary("+" | "-" as op, left, right):
+            first, second = _apart_from(left, modulus), _apart_from(right, modulus)
+            if first is None or second is None:
+                return None
+            return first + second if op == "+" else first - second
+        case symbols.Const(kind, int() as known) if kind is int:
+            return known
+        case _:
+            return 0 if number == modulus else None
+
+
 def _rest(m: Machine, number: int, modulus: Symbol) -> SymV:
+    lengths.settle(m, modulus)
+    lengths.reach(m, _slots(m, modulus) + 1)
     made = symbols.Binary("%", symbols.constant(number), modulus)
     m.numbers.rests[made] = (number, modulus)
     return SymV(made)
@@ -59,7 +78,12 @@ def _rest(m: Machine, number: int, modulus: Symbol) -> SymV:
 def place(m: Machine, at: Value) -> int | None:
     """Which slot an index means that is such a rest."""
     known = m.numbers.rests.get(at.symbol) if isinstance(at, SymV) else None
-    return known[0] % ASSUMED_SLOTS if known is not None else None
+    return known[0] % _slots(m, known[1]) if known is not None else None
+
+
+def _slots(m: Machine, modulus: Symbol) -> int:
+    """As many as a loop around the ring has passes; else two."""
+    return m.numbers.settled.get(lengths.same(m, modulus), ASSUMED_SLOTS)
 
 
 def among(m: Machine, at: Value, slots: int) -> Value:
@@ -82,6 +106,6 @@ def slot(m: Machine, at: Value) -> Value:
     if number is None or not isinstance(at, SymV):
         return at
     modulus = m.numbers.rests[at.symbol][1]
-    told = f"{symbols.text_of(modulus)} is {ASSUMED_SLOTS}"
+    told = f"{symbols.text_of(modulus)} is {_slots(m, modulus)}"
     m.oracle.choose(symbols.call("slots", modulus), told, options=1)
     return ConstV(number)
