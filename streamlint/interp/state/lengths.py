@@ -99,7 +99,7 @@ def settle(m: Machine, length: Symbol) -> None:
 
 
 def reach(m: Machine, many: int) -> None:
-    """The innermost loop makes so many passes: ``jobs[k % lanes]`` comes back to its first slot in the last."""
+    """The innermost loop makes so many passes: ``jobs[k % lanes]`` is back at its first slot in the last."""
     length = next(reversed(m.numbers.walked), None)
     if length is not None and length not in m.numbers.most:
         m.numbers.least[length] = max(m.numbers.least.get(length, 0), many)
