@@ -161,6 +161,7 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
         is_busy=lambda m: is_busy(m.ops),
         # Calls that prepare an object have done so when the last one has something to do.
         is_whole=lambda m: m.whole and (not entry.prepared or is_busy(m.ops)),
+        reach=lambda m: len(m.ops),
         outcome=lambda m: m.did,
         preparing=entry.prepared,
     )

@@ -179,8 +179,8 @@ class Exploration(Generic[T]):
     Those with an arm that no path has taken come first, then the nearest.
 
     Decisions that are not relevant are flipped last: those that relevant code asked again, those of code that
-    leads to some, and then, if some path was ``busy`` or none was ``whole``, others; of both at most
-    ``quiet_limit``. As long as no path was busy, no more than ``quiet_limit`` are run. Afterwards ``cut``
+    leads to some, and then, if some path was ``busy`` or none that was ``whole`` did as much as those that were
+    stopped (``if not requests: return`` comes to its end, too), others; of both at most ``quiet_limit``. As long as no path was busy, no more than ``quiet_limit`` are run. Afterwards ``cut``
     and ``combinations`` tell how many known paths were left out.
 
     A path that did what an earlier one did (equal ``outcome``) is not combined with the decisions
@@ -196,6 +196,8 @@ class Exploration(Generic[T]):
     is_busy: Callable[[T], bool]
     is_whole: Callable[[T], bool]
     """Whether a path came to its end: no ``assert self.stream is not None`` stopped it."""
+    reach: Callable[[T], int]
+    """How much a path did. One that was stopped behind what all whole ones did had something else to do."""
     outcome: Callable[[T], object]
     preparing: bool = False
     """Whether decisions that are not relevant are flipped first, until a path is busy."""
@@ -213,12 +215,13 @@ class Exploration(Generic[T]):
         again: list[_Flip] = []
         near: list[_Flip] = []
         later: list[_Flip] = []
-        busy = whole = False
+        busy = False
+        ended = stopped = -1
         runs = others = chosen_anew = 0
         outcomes: set[object] = set()
         asked: set[Symbol] = set()
         arms: set[tuple[Symbol, int]] = set()
-        while waiting or again or ((near or ((busy or not whole) and later)) and others < self.quiet_limit):
+        while waiting or again or ((near or ((busy or ended < stopped) and later)) and others < self.quiet_limit):
             if runs >= (self.limit if busy else self.quiet_limit + min(chosen_anew, self.quiet_limit)):
                 untaken = sum(flip.arm not in arms for flip in waiting)
                 self.cut += untaken
@@ -234,7 +237,10 @@ class Exploration(Generic[T]):
             result = self.run(oracle)
             waiting[:0] = self._anew(oracle)
             busy = busy or self.is_busy(result)
-            whole = whole or self.is_whole(result)
+            if self.is_whole(result):
+                ended = max(ended, self.reach(result))
+            else:
+                stopped = max(stopped, self.reach(result))
             outcome = self.outcome(result)
             is_new = outcome not in outcomes
             outcomes.add(outcome)
