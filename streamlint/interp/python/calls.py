@@ -33,6 +33,7 @@ from streamlint.interp.library import (
 from streamlint.interp.python import (
     container_methods,
     contexts,
+    executors,
     fields,
     functions,
     given_objects,
@@ -395,13 +396,9 @@ def _symbolic_method(
     if name in host.FROM_ADDRESS:
         args = [extents.at_address(m, args[0], receiver.symbol), *args[1:]] if args else args
         return host_arrays.view(m, "numpy.frombuffer", args, kwargs, span)
-    if name == "submit" and args and threads.runs_code(names.settle(m, args[0])):
-        return threads.submit(m, args, kwargs, span, threads.pool_of(m, receiver))
-    pool = threads.pool_of(m, receiver) if name == "shutdown" else None
-    if pool is not None:
-        if kwargs.get("wait", args[0] if args else ConstV(True)) == ConstV(True):
-            threads.shut_down(m, pool, span)
-        return NONE
+    executed = executors.method(m, receiver, name, args, kwargs, span)
+    if executed is not None:
+        return executed
     if name in python.OF_EVENT_LOOPS:
         settled = [names.settle(m, arg) for arg in args]
         given = threads.of_asyncio(m, name, settled, kwargs, span)

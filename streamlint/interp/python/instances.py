@@ -31,6 +31,8 @@ def instantiate(
     m: Machine, decl: ir.ClassDecl, args: list[Value], kwargs: dict[str, Value], span: Span
 ) -> Value:
     """``Class(...)``"""
+    if (of_threads := thread_local.made_of(m, decl, args, kwargs)) is not None:
+        return of_threads
     made = classes.new(m, decl)
     m.constructed.add(made.id)
     initialize(m, made, decl, args, kwargs, span)

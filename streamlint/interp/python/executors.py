@@ -1,0 +1,61 @@
+"""Executors: ``pool.submit(f, x)``, ``pool.map(f, xs)`` and ``pool.shutdown()``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint.interp.library import threads
+from streamlint.interp.python import alike, containers
+from streamlint.interp.state import elements, loop_steps, names, symbols
+from streamlint.interp.state.values import NONE, ApiV, ConstV, HeapV, SymV, Value
+
+if TYPE_CHECKING:
+    from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.symbols import Symbol
+    from streamlint.source import Span
+
+
+def method(
+    m: Machine, receiver: SymV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value | None:
+    """A method of what is an executor, or of what is given code to run; None for others."""
+    pool = threads.pool_of(m, receiver)
+    runs = bool(args) and threads.runs_code(names.settle(m, args[0]))
+    if name == "submit" and runs:
+        return threads.submit(m, args, kwargs, span, pool)
+    if name == "map" and runs and pool is not None and len(args) > 1:
+        return _mapped(m, pool, args[0], args[1:], span)
+    if name == "shutdown" and pool is not None:
+        if kwargs.get("wait", args[0] if args else ConstV(True)) == ConstV(True):
+            threads.shut_down(m, pool, span)
+        return NONE
+    return None
+
+
+def _mapped(m: Machine, pool: Symbol, function: Value, sources: list[Value], span: Span) -> HeapV:
+    """``results = list(pool.map(step, batches))``: a thread for each; who has the results has waited for all.
+
+    All are given to the pool before the first result is asked for.
+    """
+    born = alike.now(m)
+    source = sources[0] if len(sources) == 1 else m.python.call(m, ApiV("zip"), sources, {}, span)
+    items = elements.listed(m, source)
+    futures: list[HeapV] = []
+    loop_steps.enter(m)
+    try:
+        for turn in range(loop_steps.UNKNOWN_LENGTH_TURNS if items is None else len(items)):
+            if not loop_steps.may_go_on(m, turn, loop_steps.UNKNOWN_LENGTH_TURNS):
+                break
+            item = containers.nth(m, source, turn, span) if items is None else items[turn]
+            given = [item] if len(sources) == 1 else elements.listed(m, item) or [item]
+            futures.append(threads.submit(m, [function, *given], {}, span, pool))
+    finally:
+        m.loops -= 1
+    results = [threads.method(m, future, "result", [], {}, span) for future in futures]
+    if items is not None and len(results) == len(items):
+        return m.new_list(results)
+    made = m.new_list(())
+    held = m.heap[made.id]
+    held.open, held.sample, held.born = True, results[0], born
+    held.extra.update((symbols.constant(turn), result) for turn, result in enumerate(results))
+    return made
