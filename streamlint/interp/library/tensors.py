@@ -318,7 +318,10 @@ def operate(
         # NumPy computes on the host, also where its array is a view of managed memory.
         m.emit(HostAccess(m.site(span), m.lane, accesses=tuple(reads), name=name))
         if all(view.flavor is Flavor.ARRAY for view in views):
-            return m.fresh(name, span)
+            computed = m.fresh(name, span)
+            # (counts * np.arange(n)).sum(): an array of NumPy's, or a number.
+            m.of_numpy.add(computed.symbol)
+            return computed
         return m.new_buffer("", Space.PAGEABLE, Origin.RESULT, Flavor.TORCH, span)
     first = next(
         (view for view in views if view.flavor in flavors.DEVICE_FLAVORS), views[0] if views else None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from streamlint import ir
 from streamlint.interp.facts import answers
 from streamlint.interp.library import tensors, threads, used_as
-from streamlint.interp.python import keys, kinds
+from streamlint.interp.python import keys, kinds, objects
 from streamlint.interp.state import elements, lengths, names, rings, symbols
 from streamlint.interp.state.values import (
     ApiV,
@@ -77,7 +77,7 @@ def truth(
     lasting: bool = False,
     first: bool | None = None,
 ) -> bool:
-    value = names.settle(m, value)
+    value = _as_told(m, names.settle(m, value), e.span)
     known = answers.constant(m, value)
     if known is not None:
         return known
@@ -93,6 +93,15 @@ def truth(
             return ask(m, m.fresh("truth", e.span).symbol, e, want)
         case _:
             return ask(m, symbol_of(value), e, want, lasting=lasting, first=first)
+
+
+_TELL_TRUTH = ("__bool__", "__len__")
+
+
+def _as_told(m: Machine, value: Value, span: Span) -> Value:
+    """``while ring:`` of an object whose class says when it is true, or how much is in it."""
+    told = objects.told_by_class(m, value, _TELL_TRUTH, span)
+    return value if told is None else names.settle(m, told)
 
 
 def _query(m: Machine, of: StreamV | EventV | HeapV, span: Span, want: bool | None) -> bool:
@@ -190,7 +199,7 @@ def _are_constants(m: Machine, value: Value) -> bool:
 
 
 def negate(m: Machine, e: ir.Unary) -> Value:
-    value = names.settle(m, m.python.evaluate(m, e.operand))
+    value = _as_told(m, names.settle(m, m.python.evaluate(m, e.operand)), e.span)
     known = answers.constant(m, value)
     if known is not None:
         return ConstV(not known)

@@ -263,6 +263,15 @@ def following(m: Machine, value: Value) -> Value | None:
     return classes.method(m, value, "__next__") if held.shape is Shape.INSTANCE else None
 
 
+def told_by_class(m: Machine, value: Value, names_of: tuple[str, ...], span: Span) -> Value | None:
+    """What the first of some special methods says of an object, if its class has any: ``len(self.ring)``."""
+    if not isinstance(value, HeapV) or m.heap[value.id].shape is not Shape.INSTANCE:
+        return None
+    found = (classes.method(m, value, name) for name in names_of)
+    asked = next((each for each in found if each is not None), None)
+    return m.python.call(m, asked, [], {}, span) if asked is not None else None
+
+
 def is_end(m: Machine, value: Value, item: Value) -> bool:
     """Whether what was called again has given what ends the loop: ``None`` of ``iter(queue.get, None)``."""
     held = m.heap[value.id] if isinstance(value, HeapV) else None

@@ -118,7 +118,7 @@ class Path:
     usual: set[Symbol] = field(default_factory=set)
     """Flags that are set unless somebody says otherwise: ``options.get("non_blocking", True)``."""
     of_numpy: set[Symbol] = field(default_factory=set)
-    """What NumPy's functions have computed of arrays: it is on the host."""
+    """What NumPy has computed of arrays, by functions and operators: it is on the host."""
     plain: set[Symbol] = field(default_factory=set)
     """Unknown values that were passed where an annotation wants a number or the like."""
     objects: set[BufferId] = field(default_factory=set)
