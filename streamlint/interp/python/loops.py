@@ -372,6 +372,8 @@ def run_while(m: Machine, s: ir.While) -> None:
 def _while(m: Machine, s: ir.While, fed: _Fed) -> bool:
     """Runs the passes; false if the loop was left by ``break``."""
     endless = isinstance(s.test, ir.Const)
+    # while self.rows > self.window: self.parts.pop(0): what other code has put there may all be there still.
+    is_aside = not (m.frame.touches or m.frame.leads)
     if m.lanes > 1 and not endless and _is_idle(s):
         escape.barrier(m, escape.all_streams(m), s.span, "the loop", Doubt.THREADS)
     turns = _passes(m, max(turns_for(m, s), _known_in(m, s.test)) if s.body else 1)
@@ -383,9 +385,10 @@ def _while(m: Machine, s: ir.While, fed: _Fed) -> bool:
         if known is None or endless:
             if next(turns, None) is None:
                 break
-            goes_on = _known_in(m, s.test) or (done == 0 and not _polls(s.test))
+            goes_on = _known_in(m, s.test) or (done == 0 and not _polls(s.test) and not is_aside)
             # while not all(r.done for r in requests): what is entered once is entered again.
-            if not conditions.holds(m, s.test, want=True if goes_on else None, first=True if done else None):
+            first = True if done or is_aside else None
+            if not conditions.holds(m, s.test, want=True if goes_on else None, first=first):
                 return True
         elif not loop_steps.may_go_on(m, done, SURE_TURNS):
             passes.cut(s)

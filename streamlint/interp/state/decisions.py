@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from streamlint.frozen import frozen
-from streamlint.interp.state import symbols
+from streamlint.interp.state import questions, symbols
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator
@@ -82,7 +82,7 @@ class Oracle:
                 self.asked_again((key,))
             return self.memo[key]
         position = len(self.taken)
-        asked = symbols.of_any(alike or key), default
+        asked = questions.of_any(alike or key), default
         if position < len(self.forced):
             chosen = self.flipped[asked] = self.forced[position]
         elif key in self.beliefs:
@@ -248,7 +248,7 @@ class Exploration(Generic[T]):
             chosen = tuple(decision.chosen for decision in oracle.taken)
             # The path that this one was flipped from has asked the tests before its own.
             own = range(len(flip.forced), len(oracle.taken))
-            tests = {position: symbols.of_any(oracle.taken[position].key) for position in own}
+            tests = {position: questions.of_any(oracle.taken[position].key) for position in own}
             for position in own:
                 decision = oracle.taken[position]
                 if not is_new and decision.key in asked:

@@ -403,27 +403,6 @@ def question(symbol: Symbol) -> tuple[Symbol, bool]:
     return (symbol.of, True) if isinstance(symbol, Not) else (symbol, False)
 
 
-def of_any(symbol: Symbol, depth: int = 12) -> Symbol:
-    """The same for every element, pass and call: what ``isinstance(batch[key], Tensor)`` asks of each key."""
-    if not depth or not has(symbol, Item, Fresh, Param):
-        return symbol
-    match symbol:
-        case Item(of, at):
-            return Item(of_any(of, depth - 1), EACH if number(at) is not None else of_any(at, depth - 1))
-        case Attr(of, name):
-            return Attr(of_any(of, depth - 1), name)
-        case Fresh(what, line, col):
-            return Fresh(of_any(what, depth - 1), line, col, 0, 0, 0)
-        case Param(_, name, rest):
-            return Param(0, name, rest)
-        case Call(func, args):
-            return Call(of_any(func, depth - 1), tuple(of_any(arg, depth - 1) for arg in args))
-        case Compare(op, left, right):
-            return Compare(op, of_any(left, depth - 1), of_any(right, depth - 1))
-        case _:
-            return symbol
-
-
 # ----------------------------------------------------------------------------- messages
 
 
