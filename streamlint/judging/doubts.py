@@ -401,7 +401,8 @@ def _is_of_next_backward(judged: Judged, first: OpId, second: OpId) -> bool:
     ``if not self.missing: self.work = dist.all_reduce(self.flat, async_op=True)``: no hook of that pass comes
     after it, but those of the next micro-batch do.
     """
-    between = [judged.op(number) for number in judged.numbers(Barrier, Launch, first=first + 1, before=second)]
+    numbers = judged.numbers(Barrier, Launch, first=first + 1, before=second)
+    between = [judged.op(number) for number in numbers]
     counted = {op.at.span for op in between if isinstance(op, Barrier) and op.why is Doubt.SOME_PATHS}
     return any(isinstance(op, Launch) and op.at.span in counted for op in between)
 

@@ -130,6 +130,10 @@ PUBLIC_SPECIALS = frozenset(
 )
 """Special methods by which code outside of a class uses its objects, and not only Python itself."""
 
+TELLS_SIZE = ("__len__",)
+TELLS_TRUTH = ("__bool__", *TELLS_SIZE)
+"""Special methods that say how much is in an object, and whether it is true: the first that its class has."""
+
 TAKES_KEY = frozenset({"get", "pop", "setdefault", "__getitem__"})
 """Methods of containers whose first argument is the key of an element."""
 

@@ -207,7 +207,7 @@ def _of_values(
                 m.heap[first.id].counted = True
             if items is not None:
                 return ConstV(len(items))
-            told = objects.told_by_class(m, first, ("__len__",), span)
+            told = objects.told_by_class(m, first, python.TELLS_SIZE, span)
             return told or text.converted(name, args) or given_by("len", first)
         case "next":
             return _next(m, first, args[1:], span)

@@ -32,7 +32,7 @@ from streamlint.interp.state.values import (
 from streamlint.models import host
 from streamlint.models import torch as torch_model
 from streamlint.models.cuda_runtime import SUCCESS_NAMES
-from streamlint.models.python import GIVES_NUMBER
+from streamlint.models.python import GIVES_NUMBER, TELLS_TRUTH
 from streamlint.trace import BufferId, Purpose, StreamKind, SyncEvent, SyncStream
 
 if TYPE_CHECKING:
@@ -95,12 +95,9 @@ def truth(
             return ask(m, symbol_of(value), e, want, lasting=lasting, first=first)
 
 
-_TELL_TRUTH = ("__bool__", "__len__")
-
-
 def _as_told(m: Machine, value: Value, span: Span) -> Value:
     """``while ring:`` of an object whose class says when it is true, or how much is in it."""
-    told = objects.told_by_class(m, value, _TELL_TRUTH, span)
+    told = objects.told_by_class(m, value, TELLS_TRUTH, span)
     return value if told is None else names.settle(m, told)
 
 

@@ -22,6 +22,7 @@ from streamlint.interp.python import (
     containers,
     inner_functions,
     objects,
+    parting,
     text,
     walks,
 )
@@ -401,8 +402,10 @@ def _clause(
             m.walked[walked:] = [item]
         binding.assign(m, clause.target, item)
         taken = True
+        asked: list[Value] = []
         for condition in clause.tests:
             value = evaluate(m, condition)
+            asked.append(value)
             if isinstance(value, QueryV) and not again:
                 # pending = [event for event in pending if not event.query()]: those left out are complete.
                 known: bool | None = conditions.truth(m, value, condition)
@@ -412,7 +415,11 @@ def _clause(
                 taken = False
                 break
             opened = opened or known is None
+        if taken and opened and done == 0 and len(items) == 1 and parting.has_gone_elsewhere(m, asked):
+            items.append(containers.nth(m, source, 1, clause.iter.span))
+            taken = False
         if taken:
+            parting.takes(m, asked)
             opened = _clause(m, e, depth + 1, out) or opened
     del m.walked[walked:]
     if further is not None and elements.listed(m, source) is None and _meets_next(m, e, begin):

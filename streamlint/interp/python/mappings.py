@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.interp.facts import classes
@@ -46,16 +47,34 @@ def _values(m: Machine, table: SymV) -> Value:
 
 
 def of_pairs(m: Machine, held: HeapObject, pairs: Value, span: Span) -> bool:
-    """``dict(zip(names, pages))`` of two lists of unknown length: one entry stands for all."""
+    """``dict(zip(names, pages))`` of two lists of unknown length: one entry stands for all.
+
+    So with a list of pairs, ``[(name, self.pages[name]) for name in names]``, and what it is known to hold.
+    """
     source = m.heap[pairs.id] if isinstance(pairs, HeapV) else None
-    if source is None or source.shape is not Shape.LIST or not source.open or source.role != "zip":
+    if source is None or source.shape is not Shape.LIST or not source.open:
+        return False
+    if source.role != "zip" and (source.role or source.sample is None):
         return False
     match containers.nth(m, pairs, None, span):
         case TupleV((key, value)):
-            held.open, held.key_sample, held.sample = True, key, value
-            return True
+            held.open, held.key_sample, held.sample, held.born = True, key, _of_each(value), source.born
         case _:
             return False
+    for item in source.extra.values():
+        match item:
+            case TupleV((key, value)):
+                containers.put(m, held, key, value)
+            case _:
+                pass
+    return True
+
+
+def _of_each(value: Value) -> Value:
+    """A number that stands for those of all pairs: under another key stands another one."""
+    if not isinstance(value, SymV) or symbols.has(value.symbol, symbols.Each):
+        return value
+    return replace(value, symbol=symbols.Item(value.symbol, symbols.EACH))
 
 
 def of_object(m: Machine, receiver: HeapV, name: str, args: Sequence[Value], span: Span) -> Value | None:

@@ -179,9 +179,10 @@ class Exploration(Generic[T]):
     Those with an arm that no path has taken come first, then the nearest.
 
     Decisions that are not relevant are flipped last: those that relevant code asked again, those of code that
-    leads to some, and then, if some path was ``busy`` or none that was ``whole`` did as much as those that were
-    stopped (``if not requests: return`` comes to its end, too), others; of both at most ``quiet_limit``. As long as no path was busy, no more than ``quiet_limit`` are run. Afterwards ``cut``
-    and ``combinations`` tell how many known paths were left out.
+    leads to some, and then, if some path was ``busy`` or none that was ``whole`` did as much as those that
+    were stopped (``if not requests: return`` comes to its end, too), others; of both at most ``quiet_limit``.
+    As long as no path was busy, no more than ``quiet_limit`` are run. Afterwards ``cut`` and ``combinations``
+    tell how many known paths were left out.
 
     A path that did what an earlier one did (equal ``outcome``) is not combined with the decisions
     that have been asked before: only what its other arm asks for the first time is flipped.
@@ -221,7 +222,11 @@ class Exploration(Generic[T]):
         outcomes: set[object] = set()
         asked: set[Symbol] = set()
         arms: set[tuple[Symbol, int]] = set()
-        while waiting or again or ((near or ((busy or ended < stopped) and later)) and others < self.quiet_limit):
+        while (
+            waiting
+            or again
+            or (others < self.quiet_limit and (near or (later and (busy or ended < stopped))))
+        ):
             if runs >= (self.limit if busy else self.quiet_limit + min(chosen_anew, self.quiet_limit)):
                 untaken = sum(flip.arm not in arms for flip in waiting)
                 self.cut += untaken

@@ -119,6 +119,8 @@ class Path:
     """Flags that are set unless somebody says otherwise: ``options.get("non_blocking", True)``."""
     of_numpy: set[Symbol] = field(default_factory=set)
     """What NumPy has computed of arrays, by functions and operators: it is on the host."""
+    parted: set[tuple[Symbol, bool]] = field(default_factory=set)
+    """What comprehensions have asked of elements that they took, and whether for the opposite."""
     plain: set[Symbol] = field(default_factory=set)
     """Unknown values that were passed where an annotation wants a number or the like."""
     objects: set[BufferId] = field(default_factory=set)
