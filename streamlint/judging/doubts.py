@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from streamlint.judging import blocking, evidence, owners, threads
+from streamlint.judging import blocking, evidence, owners, refills, threads
 from streamlint.judging.edges import stream_key
 from streamlint.judging.responsibility import answered, waits_for_itself
 from streamlint.order.hb import Verdict
@@ -60,6 +60,7 @@ def settle(problem: Problem, judged: Judged, run: Run, paths: Sequence[Judged]) 
         doubts.discard(Doubt.SOME_PATHS)
     earlier, later = judged.op(problem.earlier), judged.op(problem.later)
     doubts -= answered(judged, problem, run.entry)
+    doubts -= refills.answered(judged, problem)
     doubts |= guessed(judged, problem)
     doubts |= _of_outside_calls(judged, problem, problem.earlier, run)
     if isinstance(later, Free) and Doubt.CALLS in doubts and _may_end_aside(judged, later, run):
