@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 def answered(judged: Judged, problem: Problem) -> set[Doubt]:
     """The doubt about two places, where a read gets what a fill has put there, and the next fill follows.
 
-    ``file.readinto(page[:n])``, and then ``page[first:last]`` for each row of it: all that is read lies in what
-    was filled, and the next ``page[:m]`` begins where that began. Not of memory of which other parts are
+    ``file.readinto(page[:n])``, and then ``page[first:last]`` for each row of it: all that is read lies in
+    what was filled, and the next ``page[:m]`` begins where that began. Not of memory of which other parts are
     written, too: ``page[:h] = header; page[h:] = rows``.
     """
     buffer, first = problem.buffer, problem.earlier
