@@ -242,7 +242,8 @@ def _of_outside_calls(judged: Judged, problem: Problem, first: OpId, run: Run) -
     ):
         # What a module does between its hooks may wait; that memory goes back behind it stays so.
         doubts.add(Doubt.SOME_PATHS)
-    if not is_entry(earlier) and earlier.at.call != later.at.call:
+    between = not is_entry(earlier) or _is_lent(judged, problem)
+    if between and earlier.at.call != later.at.call:
         doubts.add(Doubt.CALLS)
         if run.entry.is_step and earlier.at.call == 0 and run.entry.outside_calls:
             # with torch.cuda.stream(self.side): self.forward(x): a step meets what the constructor has left
@@ -281,6 +282,11 @@ def _of_outside_calls(judged: Judged, problem: Problem, first: OpId, run: Run) -
         # start(), then step(), which calls start() too: what step() does alone, its own entry shows.
         doubts.add(Doubt.SOME_PATHS)
     return doubts
+
+
+def _is_lent(judged: Judged, problem: Problem) -> bool:
+    """Whether who has a tensor used between two calls what the first of them put there: ``p.data = block``."""
+    return problem.buffer is not None and judged.trace.buffers[problem.buffer].lent
 
 
 def _lets_go_itself(judged: Judged, problem: Problem, use: OpId) -> bool:

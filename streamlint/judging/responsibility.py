@@ -98,7 +98,8 @@ def called_with_pending(judged: Judged, problem: Problem, entry: Entry) -> str:
 
 def _is_allocated_here(judged: Judged, problem: Problem) -> bool:
     """Whether the memory is the function's own: no caller shows who had it before."""
-    return problem.buffer is not None and judged.trace.buffers[problem.buffer].origin is Origin.ALLOCATED
+    known = judged.trace.buffers[problem.buffer] if problem.buffer is not None else None
+    return known is not None and (known.origin is Origin.ALLOCATED or known.lent)
 
 
 def _is_handed_on(judged: Judged, problem: Problem, entry: Entry) -> bool:

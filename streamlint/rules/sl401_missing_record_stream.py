@@ -55,18 +55,22 @@ def _judge(judged: Judged, use: OpId, number: OpId, free: Free) -> Problem | Non
     name = quoted(judged.buffer_name(free.buffer))
     user = quoted(judged.stream_name(stream))
     owner, place, remedy = _owner(judged, buffer, stream)
+    # What owners queue between two calls no statement in sight does: the one that lets go is the place.
+    between = is_entry(op) and buffer.lent
     notes = [
-        Note(free.at.span, _dropped(judged, name, free, op)),
+        Note(op.at.span, f"what was queued on {user} before this call may still use {name}")
+        if between
+        else Note(free.at.span, _dropped(judged, name, free, op)),
         Note(judged.op(alloc).at.span, f"{_what(judged, alloc)} {place} may get the same memory"),
     ]
     return Problem(
         # What the caller does next is not in the trace: it may begin with the drop.
         later=number if is_return(judged.op(alloc)) else alloc,
         earlier=use,
-        primary=use,
+        primary=number if between else use,
         buffer=free.buffer,
         message=f"{name} may still be in use on {user} when it goes back to {owner}",
-        label=f"last use on {user}",
+        label="goes back to the allocator here" if between else f"last use on {user}",
         help=f"keep a reference until the use is done, or {remedy}",
         statement=_kept(judged, buffer, op, stream),
         notes=(*notes, *last_barrier(judged, use, alloc)),

@@ -245,6 +245,8 @@ class Buffer:
     passed: Passed | None = None
     handed: bool = False
     """Whether the code put it into an object of its caller's, who has it from there."""
+    lent: bool = False
+    """Whether the code put it into a tensor of others, ``p.data = block``, who use it between the calls."""
     instead_of: BufferId | None = None
     """What it may be itself: ``y = x.contiguous()`` copies nothing where there is nothing to do ..."""
     elsewhere: bool = False

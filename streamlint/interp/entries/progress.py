@@ -151,6 +151,10 @@ def _leaves(trace: Trace) -> bool:
         # What the last call drops is behind it too: use(name) reads self.pages[name], and takes it out.
         if isinstance(op, KeepAlive) or (isinstance(op, Free) and op.at.call != last):
             allocated.pop(op.buffer, None)
+    if any(
+        trace.buffers[number].lent and not trace.streams[on].is_default for number, on in allocated.items()
+    ):
+        return True
     return any(
         allocated.get(access.buffer, op.stream) != op.stream
         for op in trace.ops

@@ -39,6 +39,8 @@ def call_outside(m: Machine, func: FuncV, number: int) -> None:
     m.call = number
     if number:
         callers.begin(m, func.function.span, number)
+        # What earlier calls have made is no longer in the hands of a statement that runs.
+        m.frame.born = len(m.buffers)
     if isinstance(func.function, ir.FunctionDecl) and not m.constructing:
         m.targets[number] = Target(func.function)
     skip = 1 if func.receiver is not None else 0

@@ -93,11 +93,15 @@ def _is_of_backward(m: Machine, number: BufferId) -> bool:
 
 def assign_data(m: Machine, value: BufferV, new: BufferV) -> None:
     """``p.data = other`` of a tensor whose memory is known."""
+    _used_between_calls(m, value)
     for tensor in lifetime.move(m, value, new):
         if isinstance(tensor, int) and m.buffers[tensor].origin is Origin.ARGUMENT:
             put_into(m, tensor, m.buffers[tensor].name, new)
-        elif not isinstance(tensor, int) and arguments.passed(tensor) is not None:
-            put_into(m, tensor, symbols.text_of(tensor), new)
+            _lend(m, new)
+        elif not isinstance(tensor, int):
+            _lend(m, new)
+            if arguments.passed(tensor) is not None:
+                put_into(m, tensor, symbols.text_of(tensor), new)
     give_up(m, value)
     m.life.given.add(new.id)
 
@@ -106,10 +110,18 @@ def assign_data_of(m: Machine, tensor: Symbol, new: BufferV) -> None:
     """The same of a tensor of unseen code."""
     m.roles[tensor] = new
     give_up(m, m.roles.pop(symbols.Attr(tensor, "data"), None))
+    _lend(m, new)
     if arguments.passed(tensor) is not None:
         put_into(m, tensor, symbols.text_of(tensor), new)
     m.life.given.add(new.id)
     m.life.given_to[tensor] = None
+
+
+def _lend(m: Machine, new: BufferV) -> None:
+    """Who has a tensor has the memory that was put into it, from the call on that did so."""
+    if m.buffers[new.id].alloc_stream is not None and not m.buffers[new.id].space.on_host:
+        m.life.put_by[new.id] = m.call
+        m.buffers[new.id] = replace(m.buffers[new.id], lent=True)
 
 
 def put_into(m: Machine, tensor: Symbol | BufferId, name: str, new: BufferV) -> None:
@@ -127,6 +139,7 @@ def used_by_owners(m: Machine, current: StreamId) -> None:
         waited = waited_for(m, view.id, current)
         if waited is not None:
             del m.life.put_into[tensor]
+            m.life.put_by.pop(view.id, None)
             used = reading(view, _RESULT)
             m.emit(
                 Launch(
@@ -137,6 +150,26 @@ def used_by_owners(m: Machine, current: StreamId) -> None:
                     name="use by its owner",
                 )
             )
+
+
+def _used_between_calls(m: Machine, view: BufferV) -> None:
+    """What one method put into a tensor of others, and another one takes away, these have used in between.
+
+    ``load()`` says ``p.data = host.to("cuda", non_blocking=True)`` aside, and ``evict()`` ``p.data = host``:
+    the module of ``p`` has computed with it, on the current stream, which may not be done. Who calls
+    ``load()`` twice in a row has not.
+    """
+    put, before = m.life.put_by.get(view.id), m.before_call.get(m.call)
+    if put is None or before is None or put == m.call:
+        return
+    first, now = m.targets.get(put), m.targets.get(m.call)
+    if first is None or now is None or first.function is now.function:
+        return
+    caller = m.ops[before]
+    if isinstance(caller, Launch) and caller.stream != m.buffers[view.id].alloc_stream:
+        del m.life.put_by[view.id]
+        m.pending.setdefault(before, []).append(reading(view, _CALLS))
+        m.life.candidates.add(view.id)
 
 
 def waited_for(m: Machine, number: BufferId, stream: StreamId) -> Span | None:
@@ -187,6 +220,7 @@ def _has_waited(m: Machine, use: int, owner: StreamId) -> bool:
 def drop(m: Machine, view: BufferV, span: Span, name: str) -> None:
     """Memory goes back at once, whoever still names it: ``x.untyped_storage().resize_(0)``."""
     lifetime.catch_up(m)
+    _used_between_calls(m, view)
     if give_up(m, view) is None or m.buffers[view.id].alloc_stream is None:
         return
     m.life.candidates.discard(view.id)

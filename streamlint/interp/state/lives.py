@@ -84,6 +84,8 @@ class Lifetimes:
     """Tensors of unseen code that got some."""
     put_into: dict[Symbol | BufferId, BufferV] = field(default_factory=dict)
     """Memory by the tensors of others that it was put into, until these are seen to use it."""
+    put_by: dict[BufferId, int] = field(default_factory=dict)
+    """The call from outside that put memory into a tensor of others."""
     gradients: set[BufferId] = field(default_factory=set)
     """Gradients of a backward pass in sight: autograd has allocated them."""
     weak: dict[Symbol, Value] = field(default_factory=dict)
