@@ -285,7 +285,7 @@ def _of_outside_calls(judged: Judged, problem: Problem, first: OpId, run: Run) -
 
 
 def _is_lent(judged: Judged, problem: Problem) -> bool:
-    """Whether who has a tensor used between two calls what the first of them put there: ``p.data = block``."""
+    """Whether who has a tensor used in between what the first of two calls put there: ``p.data = block``."""
     return problem.buffer is not None and judged.trace.buffers[problem.buffer].lent
 
 
