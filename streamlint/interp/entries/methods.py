@@ -130,7 +130,7 @@ def _sequence(
                 m, made, lambda number: _call_anew(m, made, first, number), 1, before
             )
             if hooks.is_of_gradients(m, FuncV(first, None, made)):
-                hooks.next_backward(m, following, first.span)
+                hooks.next_backward(m, following)
                 _call_anew(m, made, first, following)
         for number, decl in enumerate(() if repeat else order[1:], 2):
             # load(i), step(i), evict(i): one layer. Who loads again loads another one.

@@ -146,7 +146,7 @@ def by_autograd(m: Machine, func: FuncV, number: int) -> tuple[list[Value], dict
     if turn >= len(found):
         beyond = _further(m, tensor, turn - len(found) + 1)
         if beyond is None:
-            next_backward(m, number, func.function.span)
+            next_backward(m, number)
             name, tensor, hook = found[0]
         else:
             tensor = beyond
@@ -163,10 +163,14 @@ def is_of_gradients(m: Machine, func: FuncV) -> bool:
     return bool(_of_gradients(m, func))
 
 
-def next_backward(m: Machine, number: int, span: Span) -> None:
-    """With this call from outside another backward pass begins; before it a caller may call what orders."""
+def next_backward(m: Machine, number: int) -> None:
+    """With this call from outside another backward pass begins; before it a caller may call what orders.
+
+    What calls it is not seen: it stands where the last hook was registered.
+    """
     m.backward_from = number
     if m.orders_between:
+        span = next(reversed(m.hooked_at.values()))
         escape.barrier(m, escape.all_streams(m), span, "the next backward pass", Doubt.SOME_PATHS)
 
 
