@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.judging import blocking, evidence, owners, refills, threads
 from streamlint.judging.edges import stream_key
-from streamlint.judging.responsibility import answered, waits_for_itself
+from streamlint.judging.responsibility import answered, is_lent, waits_for_itself
 from streamlint.order.hb import Verdict
 from streamlint.rules import lifetimes
 from streamlint.rules.base import is_entry, is_return, place_of, readable, stream_of
@@ -242,7 +242,7 @@ def _of_outside_calls(judged: Judged, problem: Problem, first: OpId, run: Run) -
     ):
         # What a module does between its hooks may wait; that memory goes back behind it stays so.
         doubts.add(Doubt.SOME_PATHS)
-    between = not is_entry(earlier) or _is_lent(judged, problem)
+    between = not is_entry(earlier) or is_lent(judged, problem)
     if between and earlier.at.call != later.at.call:
         doubts.add(Doubt.CALLS)
         if run.entry.is_step and earlier.at.call == 0 and run.entry.outside_calls:
@@ -282,11 +282,6 @@ def _of_outside_calls(judged: Judged, problem: Problem, first: OpId, run: Run) -
         # start(), then step(), which calls start() too: what step() does alone, its own entry shows.
         doubts.add(Doubt.SOME_PATHS)
     return doubts
-
-
-def _is_lent(judged: Judged, problem: Problem) -> bool:
-    """Whether who has a tensor used in between what the first of two calls put there: ``p.data = block``."""
-    return problem.buffer is not None and judged.trace.buffers[problem.buffer].lent
 
 
 def _lets_go_itself(judged: Judged, problem: Problem, use: OpId) -> bool:

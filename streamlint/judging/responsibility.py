@@ -102,6 +102,11 @@ def _is_allocated_here(judged: Judged, problem: Problem) -> bool:
     return known is not None and (known.origin is Origin.ALLOCATED or known.lent)
 
 
+def is_lent(judged: Judged, problem: Problem) -> bool:
+    """Whether who has a tensor used in between what the first of two calls put there: ``p.data = block``."""
+    return problem.buffer is not None and judged.trace.buffers[problem.buffer].lent
+
+
 def _is_handed_on(judged: Judged, problem: Problem, entry: Entry) -> bool:
     """Whether the earlier op is what a consumer does with memory that a side stream gets again, or refills.
 

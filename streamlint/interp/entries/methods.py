@@ -76,7 +76,7 @@ def alone_and_in_pairs(
     public = [decl for decl in own if methods.may_be_called(decl)]
     one_of_several = _is_one_of_several(project, module, cls, methods)
     for decl in public:
-        entry = _sequence(project, module, construction, [decl], methods, repeat=True)
+        entry = sequence(project, module, construction, [decl], methods, repeat=True)
         # For how many tensors or modules a hook is called, a program in sight does not show.
         is_hook = decl.name in methods.hooks
         yield replace(
@@ -104,14 +104,14 @@ def alone_and_in_pairs(
         # A queue that the second method takes from may have to hold more than one element.
         queues = not ir.PUTS.isdisjoint(methods.reach[first.name]) and "len" in second.called
         times = QUEUED_CALLS if queues else 1
-        entry = _sequence(project, module, construction, [*[first] * times, second], methods, repeat=False)
+        entry = sequence(project, module, construction, [*[first] * times, second], methods, repeat=False)
         is_step = second.name in methods.steps
         needs = not is_step and (second.qualname in told.quiet or histories.needs(second.name, first.name))
         shown = told.shows_order(cls, [first.name, second.name])
         yield replace(entry, needs_earlier=needs, order_in_sight=shown)
 
 
-def _sequence(
+def sequence(
     project: Project,
     module: ir.Module,
     construction: Construction,
@@ -278,7 +278,7 @@ def prepared(project: Project, module: ir.Module, construction: Construction, to
             return
         for every in (False, True):
             before = histories.before(decl.name, every=every)
-            entry = _sequence(
+            entry = sequence(
                 project,
                 module,
                 construction,
@@ -340,7 +340,7 @@ def replaced(project: Project, module: ir.Module, construction: Construction, to
     for number, order in enumerate(sequences(module, methods, launching, histories), 1):
         if not project.budgets.allows_entries(MOST_REPLACING, number, cls.qualname):
             return
-        entry = _sequence(project, module, construction, order, methods, repeat=False)
+        entry = sequence(project, module, construction, order, methods, repeat=False)
         if not told.was_run(entry.label):
             shown = told.shows_order(cls, [decl.name for decl in order])
             yield replace(entry, order_in_sight=shown)
@@ -356,7 +356,7 @@ def dropping(project: Project, module: ir.Module, construction: Construction, to
     for number, order in enumerate(given_back.sequences(module, methods, leaving), 1):
         if not project.budgets.allows_entries(given_back.MOST_GIVING_BACK, number, cls.qualname):
             return
-        entry = _sequence(project, module, construction, order, methods, repeat=False)
+        entry = sequence(project, module, construction, order, methods, repeat=False)
         shown = told.shows_order(cls, [decl.name for decl in order])
         yield replace(entry, order_in_sight=shown)
 
@@ -381,7 +381,7 @@ def met_again(project: Project, module: ir.Module, construction: Construction, t
         if methods is None or not project.budgets.allows_entries(MOST_MET_AGAIN, number, cls.qualname):
             return
         order = [methods.by_name[name] for name in (*calls, again)]
-        entry = _sequence(project, module, construction, order, methods, repeat=False)
+        entry = sequence(project, module, construction, order, methods, repeat=False)
         # What the last call does by itself, no other entry explores.
         label, paths = f"{_label(cls, order[:-1])}{THEN}{again}", PATHS if again == calls[-1] else entry.paths
         entry = replace(entry, label=label, paths=paths)
@@ -407,7 +407,7 @@ def walked(project: Project, module: ir.Module, construction: Construction, told
         if not project.budgets.allows_entries(MOST_WALKED, number, cls.qualname):
             return
         order = [first, second] * 2 + [first]
-        entry = _sequence(project, module, construction, order, methods, repeat=False, walks=True)
+        entry = sequence(project, module, construction, order, methods, repeat=False, walks=True)
         if not told.was_run(entry.label):
             yield replace(entry, order_in_sight=told.shows_order(cls, [first.name, second.name]))
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp.entries import closures, differentiable, hooked, methods, repetition
+from streamlint.interp.entries import closures, differentiable, hooked, methods, repetition, trained
 from streamlint.interp.entries.construction import Construction
 from streamlint.interp.entries.progress import Told
 from streamlint.interp.entries.runs import Entry, Run, run_entry
@@ -83,6 +83,7 @@ def module_runs(
             yield from started(methods.met_again(project, module, construction, told))
             yield from started(methods.walked(project, module, construction, told))
             yield from started(hooked.of_class(project, module, construction))
+            yield from started(trained.of_class(project, module, construction))
         yield from started(methods.waiting(project, module, construction, told))
 
 

@@ -22,6 +22,7 @@ from streamlint.interp.state.values import (
     SymV,
     TupleV,
     Value,
+    reading,
     symbol_of,
 )
 from streamlint.models.autograd import BACKWARD
@@ -202,6 +203,29 @@ def _further(m: Machine, tensor: Value, count: int) -> Value | None:
             case _:
                 pass
     return None
+
+
+def of_others(m: Machine, span: Span) -> None:
+    """A backward pass that is not seen comes by all tensors that hooks were registered for, and has used them."""
+    stream, by = m.current_stream(Lib.TORCH).id, Lib.TORCH.product
+    for owner in [owner for name, owner in m.hooks if name in GRADIENT_HOOKS]:
+        if (used := _memory_of(m, owner)) is not None:
+            at = m.site(m.hooked_at[owner])
+            read = (reading(used),)
+            m.emit(Launch(at, m.lane, stream=stream, accesses=read, name="forward pass", library=by))
+    computes = Launch(m.site(span), m.lane, stream=stream, accesses=(), name="backward", library=by)
+    m.last_backward = m.emit(computes)
+    in_backward(m, span)
+
+
+def _memory_of(m: Machine, tensor: Symbol) -> BufferV | None:
+    """What a tensor holds by now, if the path has come by it."""
+    match tensor:
+        case symbols.Memory(number, region):
+            return m.life.moved.get(number, BufferV(number, region))
+        case _:
+            known = m.roles.get(tensor)
+            return known if isinstance(known, BufferV) else None
 
 
 def _gradient(m: Machine, owner: Symbol) -> BufferV:

@@ -98,6 +98,19 @@ def call_hooked(m: Machine, symbol: Symbol, number: int, span: Span) -> None:
     m.frame.born = len(m.buffers)
 
 
+def call_backward(m: Machine, number: int, span: Span) -> None:
+    """Runs a backward pass of the caller's, and the hooks of the tensors in it.
+
+    It has used those tensors, as the forward pass before it has.
+    """
+    m.call = number
+    callers.begin(m, span, number)
+    m.frame.born = len(m.buffers)
+    hooks.of_others(m, span)
+    lifetime.after_statement(m, span)
+    m.frame.born = len(m.buffers)
+
+
 def _consumed(m: Machine, value: Value) -> Value:
     """A value is yielded to unseen code; gives what that sends back."""
     views = (
