@@ -1,8 +1,8 @@
 """Methods between two backward passes, for classes whose constructor registers hooks of tensors.
 
 ``Offload(model.parameters())`` registers a hook for each parameter, which copies its gradient aside and notes
-that in ``self.queue``; ``step()`` does something with what is in there. A model is trained so: a backward pass,
-``step()``, and both once more for the next batch. The next pass uses the parameters that ``step()`` wrote.
+that in ``self.queue``; ``step()`` does something with what is in there. So a model is trained: a backward
+pass, ``step()``, and both once more for the next batch, which uses the parameters that ``step()`` wrote.
 """
 
 from __future__ import annotations

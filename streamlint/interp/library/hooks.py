@@ -28,7 +28,7 @@ from streamlint.interp.state.values import (
 from streamlint.models.autograd import BACKWARD
 from streamlint.models.schema import Lib
 from streamlint.models.torch import FORWARD_HOOKS, GRADIENT_HOOKS, OPTIMIZER_STEP
-from streamlint.trace import Doubt, Evidence, Launch
+from streamlint.trace import BufferId, Doubt, Evidence, Launch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -206,7 +206,7 @@ def _further(m: Machine, tensor: Value, count: int) -> Value | None:
 
 
 def of_others(m: Machine, span: Span) -> None:
-    """A backward pass that is not seen comes by all tensors that hooks were registered for, and has used them."""
+    """A backward pass that is not seen has used all tensors that hooks were registered for, and runs these."""
     stream, by = m.current_stream(Lib.TORCH).id, Lib.TORCH.product
     for owner in [owner for name, owner in m.hooks if name in GRADIENT_HOOKS]:
         if (used := _memory_of(m, owner)) is not None:
@@ -222,7 +222,8 @@ def _memory_of(m: Machine, tensor: Symbol) -> BufferV | None:
     """What a tensor holds by now, if the path has come by it."""
     match tensor:
         case symbols.Memory(number, region):
-            return m.life.moved.get(number, BufferV(number, region))
+            view = BufferV(BufferId(number), region)
+            return m.life.moved.get(view.id, view)
         case _:
             known = m.roles.get(tensor)
             return known if isinstance(known, BufferV) else None
