@@ -206,7 +206,7 @@ def _further(m: Machine, tensor: Value, count: int) -> Value | None:
 
 
 def of_others(m: Machine, span: Span) -> None:
-    """A backward pass that is not seen has used the tensors that hooks were registered for, and runs these."""
+    """A backward pass that is not seen has used the tensors that hooks are registered for, and runs these."""
     stream, by = m.current_stream(Lib.TORCH).id, Lib.TORCH.product
     for owner in [owner for name, owner in m.hooks if name in GRADIENT_HOOKS]:
         if (used := _memory_of(m, owner)) is not None:
