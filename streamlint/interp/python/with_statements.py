@@ -110,12 +110,12 @@ def _user_manager(
 ) -> None:
     entering, leaving = _manager(m, value) or (None, None)
     given_objects.is_entered(m, value)
-    bound = m.python.call(m, entering, [], {}, item.context.span) if entering else NONE
+    bound = m.python.call(m, entering, [], {}, item.context.span) if entering else value
     if item.target is not None:
         binding.assign(m, item.target, bound)
     feeder = m.feeders.get(m.lane)
     try:
-        with lifetime.holding(m, value):
+        with lifetime.holding(m, value), saved_hooks.entered(m, value):
             run_with(m, rest, body)
     finally:
         if m.feeders.get(m.lane) is not feeder:
@@ -125,10 +125,13 @@ def _user_manager(
             m.python.call(m, leaving, [NONE, NONE, NONE], {}, item.context.span)
 
 
-def _manager(m: Machine, value: HeapV) -> tuple[Value, Value | None] | None:
-    """What a class does when a block is entered and left: ``with``, or ``async with``."""
-    for enter_name, exit_name in (("__enter__", "__exit__"), ("__aenter__", "__aexit__")):
-        entering = classes.method(m, value, enter_name)
-        if entering is not None:
-            return entering, classes.method(m, value, exit_name)
+def _manager(m: Machine, value: HeapV) -> tuple[Value | None, Value | None] | None:
+    """What a class does when a block is entered and left: ``with``, or ``async with``.
+
+    What it does not say itself, a base outside of the tree does.
+    """
+    for names_of_both in (("__enter__", "__exit__"), ("__aenter__", "__aexit__")):
+        entering, leaving = (classes.method(m, value, name) for name in names_of_both)
+        if entering is not None or leaving is not None:
+            return entering, leaving
     return None
