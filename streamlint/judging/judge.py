@@ -13,7 +13,12 @@ from streamlint.judging import conversions, evidence, odds
 from streamlint.judging.call_ends import OpenEnd, TwoStreams, is_given
 from streamlint.judging.doubts import barriers_between, guessed, settle
 from streamlint.judging.edges import missing_edge, missing_fork
-from streamlint.judging.responsibility import called_with_pending, callers_show, open_end
+from streamlint.judging.responsibility import (
+    called_with_pending,
+    callers_show,
+    is_forked_by_caller,
+    open_end,
+)
 from streamlint.order.conflicts import conflicts
 from streamlint.order.hb import HappensBefore, Verdict
 from streamlint.rules import RULES, sl905_redundant_sync
@@ -155,7 +160,11 @@ def _surer(candidate: Candidate, run: Run, finding: Finding) -> tuple[OpenEnd | 
         if found is None:
             return None
         (fact, doubt), doubts = found, problem.doubts
-        if doubt is Doubt.ARGUMENT and (run.entry.order_in_sight or callers_show(judged, problem, run.entry)):
+        if doubt is Doubt.ARGUMENT and (
+            run.entry.order_in_sight
+            or callers_show(judged, problem, run.entry)
+            or is_forked_by_caller(judged, stream_of(judged.op(problem.later)), run.entry)
+        ):
             # stats = MeanStd(); stats.update(reader.next_ready()): what is pending then is seen there.
             return None
         if doubt is Doubt.RESULT and (run.entry.has_callers or run.entry.asked_by_others):

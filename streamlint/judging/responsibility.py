@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streamlint.interp.facts import joins
 from streamlint.judging.call_ends import OpenEnd
 from streamlint.order.hb import Verdict
 from streamlint.rules.base import (
@@ -226,7 +227,7 @@ def _took_responsibility(judged: Judged, problem: Problem, entry: Entry) -> bool
         return True
     if not _is_device_memory(judged, problem):
         return False
-    if (isinstance(later, Copy) and for_itself) or _is_forked_by_caller(judged, used_on, entry):
+    if (isinstance(later, Copy) and for_itself) or is_forked_by_caller(judged, used_on, entry):
         return for_itself
     reads = isinstance(later, (Launch, Copy)) and any(
         access.buffer == problem.buffer and access.mode.reads for access in later.accesses
@@ -264,12 +265,15 @@ def _took_responsibility(judged: Judged, problem: Problem, entry: Entry) -> bool
     )
 
 
-def _is_forked_by_caller(judged: Judged, used_on: StreamId | None, entry: Entry) -> bool:
+def is_forked_by_caller(judged: Judged, used_on: StreamId | None, entry: Entry) -> bool:
     """Whether who calls the entry has another call that lets the stream wait, and does nothing else with it.
 
     ``with writer: writer.add(x)``, where ``__enter__`` of the writer does.
     """
-    return used_on is not None and _plain_name(judged.trace.streams[used_on]) in entry.forked_elsewhere
+    if used_on is None or not entry.forked_elsewhere:
+        return False
+    name = _plain_name(judged.trace.streams[used_on])
+    return name in entry.forked_elsewhere or joins.ALL_STREAMS in entry.forked_elsewhere
 
 
 def _was_waited_for_when_given(judged: Judged, problem: Problem, used_on: StreamId | None) -> bool:

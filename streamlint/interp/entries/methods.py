@@ -36,6 +36,7 @@ from streamlint.interp.facts.relevance import (
 from streamlint.interp.library import hooks
 from streamlint.interp.python import unseen_caller
 from streamlint.interp.state.budgets import Most
+from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.values import ClassV, FuncV, HeapV
 from streamlint.models import vocabulary
 
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.project import Project
 
+_FORKED: Kept[ir.ClassDecl, frozenset[str]] = Kept()
 THEN = ", then "
 """Between the calls in the label of an entry that makes several."""
 QUEUED_CALLS = 3
@@ -169,14 +171,7 @@ def sequence(
             *(joins.joined(project, module, decl, *steps) for decl in dict.fromkeys(order))
         ),
         waited_by_owners=joins.by_owners(project, module, construction.cls),
-        forked_elsewhere=joins.forked_by(
-            module,
-            [
-                decl
-                for name, decl in methods.by_name.items()
-                if methods.may_be_called(decl) and name not in methods.steps
-            ],
-        ),
+        forked_elsewhere=project.once(_FORKED, construction.cls, lambda: _forked(module, methods)),
         orders_elsewhere=elsewhere,
         step_of_ordering=any(
             names[-1] in decl.called & decl.members
@@ -203,6 +198,12 @@ def sequence(
             for decl in other.methods.values()
         ),
     )
+
+
+def _forked(module: ir.Module, methods: Methods) -> frozenset[str]:
+    """The streams that calls from outside make wait, and give nothing to do."""
+    public = (decl for name, decl in methods.by_name.items() if name not in methods.steps)
+    return joins.forked_by(module, filter(methods.may_be_called, public))
 
 
 def _is_one_of_several(project: Project, module: ir.Module, cls: ir.ClassDecl, methods: Methods) -> bool:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _MADE_CURRENT: Kept[ir.ClassDecl, frozenset[str]] = Kept()
 _ENTERING = ("__enter__", "__aenter__")
+_CONTEXT_MANAGERS = frozenset({"contextmanager", "asynccontextmanager"})
 
 
 def made_current(project: Project, cls: ir.ClassDecl) -> frozenset[str]:
@@ -29,6 +30,32 @@ def made_current(project: Project, cls: ir.ClassDecl) -> frozenset[str]:
 
 
 def _made_current(project: Project, cls: ir.ClassDecl) -> frozenset[str]:
+    return _by_object(project, cls) | _by_methods(project, cls)
+
+
+def _by_methods(project: Project, cls: ir.ClassDecl) -> frozenset[str]:
+    """``@contextmanager def active(self): with torch.cuda.stream(self.lane): yield``"""
+    decls = (
+        decl
+        for decl in classes.methods(project, cls).values()
+        if any(name.rpartition(".")[2] in _CONTEXT_MANAGERS for name in decl.decorators)
+    )
+    functions = filter(None, map(ir.code_of, decls))
+    found: set[str] = set()
+    for block in (node for function in functions for node in ir.walk(function.body)):
+        if isinstance(block, ir.With) and any(isinstance(node, ir.Yield) for node in ir.walk(block.body)):
+            for item in block.items:
+                match item.context:
+                    case ir.Call(func=ir.Attr(name=name) | ir.Name(id=name), args=args) if (
+                        name in vocabulary.ENTERS_STREAM
+                    ):
+                        found = found.union(*(held_name(arg.value) for arg in args))
+                    case other:
+                        found |= held_name(other)
+    return frozenset(found)
+
+
+def _by_object(project: Project, cls: ir.ClassDecl) -> frozenset[str]:
     entering = list(_entering(project, cls))
     called = frozenset().union(*(decl.called for decl in entering))
     if not called.isdisjoint((*_ENTERING, "enter_context")):
@@ -51,7 +78,8 @@ def _entering(project: Project, cls: ir.ClassDecl) -> Iterator[ir.FunctionDecl]:
 
 def _left_current(decl: ir.FunctionDecl) -> frozenset[str]:
     """What a function makes current other than for a block of its own."""
-    function = ir.code_of(decl) if not vocabulary.ENTERS_STREAM.isdisjoint(decl.called) else None
+    entering = vocabulary.ENTERS_STREAM.union(_ENTERING)
+    function = ir.code_of(decl) if not entering.isdisjoint(decl.called) else None
     if function is None:
         return frozenset()
     own = {
@@ -65,12 +93,10 @@ def _left_current(decl: ir.FunctionDecl) -> frozenset[str]:
     for node in ir.walk(function.body):
         match node:
             case ir.Call(span=span, func=ir.Attr(value=receiver, name=name), args=args) if (
-                name in vocabulary.ENTERS_STREAM and span not in own
+                name in entering and span not in own
             ):
                 found = found.union(held_name(receiver), *(held_name(arg.value) for arg in args))
-            case ir.Call(span=span, func=ir.Name(id=name), args=args) if (
-                name in vocabulary.ENTERS_STREAM and span not in own
-            ):
+            case ir.Call(span=span, func=ir.Name(id=name), args=args) if name in entering and span not in own:
                 found = found.union(*(held_name(arg.value) for arg in args))
             case _:
                 pass

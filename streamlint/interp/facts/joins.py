@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from streamlint.interp.state.project import Project
     from streamlint.interp.state.scope import Scope
 
+ALL_STREAMS = "*"
+"""Among names of streams: whichever there are."""
 _CHOOSES = vocabulary.ENTERS_STREAM | vocabulary.CAPTURES
 
 
@@ -96,10 +98,32 @@ def forked_by(module: ir.Module, decls: Iterable[ir.FunctionDecl]) -> frozenset[
     """The names of streams that functions make wait and give no work: they do so for what others queue.
 
     ``def __enter__(self): self.side.wait_stream(torch.cuda.current_stream())``: who then calls ``add(x)``,
-    which copies on ``side``, has ordered that.
+    which copies on ``side``, has ordered that. Also by a step, or what it holds: ``self.fork.begin()``.
+    Where a block begins with a wait of the host, all that was queued before is complete.
     """
-    waiting = (decl for decl in decls if _only_waits(module, decl))
-    return frozenset().union(*map(text_order.only_made_to_wait, waiting))
+    found: set[str] = set()
+    for decl in decls:
+        whole = _with_steps(module, decl)
+        if all(vocabulary.ENTERS_STREAM.isdisjoint(one.called) for one in whole):
+            found = found.union(*map(text_order.only_made_to_wait, whole))
+            if decl.name == "__enter__" and any(map(text_order.stops_the_host, whole)):
+                found.add(ALL_STREAMS)
+    return frozenset(found)
+
+
+def _with_steps(module: ir.Module, decl: ir.FunctionDecl) -> list[ir.FunctionDecl]:
+    """A method, and those of its class that it calls; of what another object does, what has its name."""
+    waiting, seen = [decl], {decl}
+    while waiting:
+        one = waiting.pop()
+        own = _class_of(module, one)
+        for cls in all_classes(module):
+            of_own = cls is own
+            called = one.called & (one.own if of_own else one.members - one.own) & cls.methods.keys()
+            more = {cls.methods[name] for name in called} - seen
+            seen |= more
+            waiting += more
+    return sorted(seen, key=lambda one: one.span.line)
 
 
 def by_owners(project: Project, module: ir.Module, cls: ir.ClassDecl) -> frozenset[str]:

@@ -192,6 +192,24 @@ def only_made_to_wait(decl: ir.FunctionDecl) -> frozenset[str]:
     return frozenset(waiting.union(*copied) - working)
 
 
+def stops_the_host(decl: ir.FunctionDecl) -> bool:
+    """Whether a method lets the host wait for something else than what its object holds.
+
+    ``torch.cuda.current_stream().synchronize()``, and not ``self.done.synchronize()``.
+    """
+    function = ir.code_of(decl) if not vocabulary.HOST_WAITS.isdisjoint(decl.called) else None
+    if function is None or not function.params:
+        return False
+    own = function.params[0].name
+    return any(
+        isinstance(node, ir.Call)
+        and isinstance(node.func, ir.Attr)
+        and node.func.name in vocabulary.HOST_WAITS
+        and _begins_with(node.func.value) != own
+        for node in ir.walk(function.body)
+    )
+
+
 def held_name(value: ir.Expr) -> set[str]:
     """The last name of what an expression reads: ``self.lanes[i]`` is one of the ``lanes``."""
     return held_name(value.value) if isinstance(value, ir.Index) else _last_name(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.interp.facts import classes, shown_roles
@@ -44,6 +45,12 @@ def select(m: Machine, stream: StreamV, lib: Lib | None) -> None:
         m.current[owner, m.device, m.lane] = stream
     if owner is Lib.CUPY:
         m.selected_on[stream.id] = m.device_symbol
+
+
+def is_another(m: Machine, stream: StreamV) -> None:
+    """Who enters a block of a stream does not take it for the one that is current anyway."""
+    if m.streams[stream.id].may_be_current:
+        m.streams[stream.id] = replace(m.streams[stream.id], may_be_current=False)
 
 
 def waits(m: Machine, waiting: StreamId, other: StreamId, span: Span, name: str) -> None:

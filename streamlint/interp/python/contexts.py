@@ -124,6 +124,7 @@ def enter(m: Machine, value: Value, span: Span) -> tuple[Value, _Restore]:
     match context.kind:
         case ContextKind.STREAM:
             if isinstance(context.value, StreamV):
+                stream_values.is_another(m, context.value)
                 stream_values.select(m, context.value, context.lib)
             return value, restore
         case ContextKind.DEVICE:

@@ -166,7 +166,7 @@ def is_entered(m: Machine, value: HeapV) -> None:
     for held in m.heap[value.id].attrs.values():
         stream = names.settle(m, held)
         if isinstance(stream, StreamV):
-            m.streams[stream.id] = replace(m.streams[stream.id], may_be_current=False)
+            stream_values.is_another(m, stream)
 
 
 def _was_used(m: Machine, made: HeapV, cls: ir.ClassDecl, symbol: Symbol) -> None:
