@@ -102,4 +102,13 @@ class OpensShared:
     """Returns memory that another process has made."""
 
 
-AsideEffect: TypeAlias = Background | Fills | Lends | TakesBack | OrdersAll | Shares | OpensShared
+@frozen()
+class HostWaitsMemory:
+    """The host waits for what writes the memory in ``what``, whatever stream that is on."""
+
+    what: str
+
+
+AsideEffect: TypeAlias = (
+    Background | Fills | Lends | TakesBack | OrdersAll | Shares | OpensShared | HostWaitsMemory
+)

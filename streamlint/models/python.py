@@ -133,6 +133,8 @@ PUBLIC_SPECIALS = frozenset(
 TELLS_SIZE = ("__len__",)
 TELLS_TRUTH = ("__bool__", *TELLS_SIZE)
 """Special methods that say how much is in an object, and whether it is true: the first that its class has."""
+BEGINS_BLOCK = ("__enter__", "__aenter__")
+"""What a ``with`` statement calls first."""
 
 TAKES_KEY = frozenset({"get", "pop", "setdefault", "__getitem__"})
 """Methods of containers whose first argument is the key of an element."""

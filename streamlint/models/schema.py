@@ -14,6 +14,7 @@ from streamlint.models.aside import (
     AsideEffect,
     Background,
     Fills,
+    HostWaitsMemory,
     Lends,
     OpensShared,
     OrdersAll,
@@ -69,6 +70,7 @@ __all__ = [
     "GraphsCallables",
     "GroupEnds",
     "GroupStarts",
+    "HostWaitsMemory",
     "InstantiatesGraph",
     "JoinsCaptures",
     "Launches",
@@ -216,13 +218,6 @@ class HostWaitsStream:
 @frozen()
 class HostWaitsEvent:
     event: str = "self"
-
-
-@frozen()
-class HostWaitsMemory:
-    """The host waits for what writes the memory in ``what``, whatever stream that is on."""
-
-    what: str
 
 
 @frozen()
@@ -478,7 +473,6 @@ Effect: TypeAlias = (
     | Records
     | HostWaitsStream
     | HostWaitsEvent
-    | HostWaitsMemory
     | HostWaitsDevice
     | Queries
     | Copies

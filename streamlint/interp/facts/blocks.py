@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp.facts import classes, constructors
+from streamlint.interp.facts import classes, constructors, decorators
 from streamlint.interp.facts.text_order import held_name
 from streamlint.interp.state.kept import Kept
-from streamlint.models import vocabulary
+from streamlint.models import python, vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from streamlint.interp.state.project import Project
 
 _MADE_CURRENT: Kept[ir.ClassDecl, frozenset[str]] = Kept()
-_ENTERING = ("__enter__", "__aenter__")
-_CONTEXT_MANAGERS = frozenset({"contextmanager", "asynccontextmanager"})
 
 
 def made_current(project: Project, cls: ir.ClassDecl) -> frozenset[str]:
@@ -35,11 +33,7 @@ def _made_current(project: Project, cls: ir.ClassDecl) -> frozenset[str]:
 
 def _by_methods(project: Project, cls: ir.ClassDecl) -> frozenset[str]:
     """``@contextmanager def active(self): with torch.cuda.stream(self.lane): yield``"""
-    decls = (
-        decl
-        for decl in classes.methods(project, cls).values()
-        if any(name.rpartition(".")[2] in _CONTEXT_MANAGERS for name in decl.decorators)
-    )
+    decls = filter(decorators.makes_context, classes.methods(project, cls).values())
     functions = filter(None, map(ir.code_of, decls))
     found: set[str] = set()
     for block in (node for function in functions for node in ir.walk(function.body)):
@@ -58,7 +52,7 @@ def _by_methods(project: Project, cls: ir.ClassDecl) -> frozenset[str]:
 def _by_object(project: Project, cls: ir.ClassDecl) -> frozenset[str]:
     entering = list(_entering(project, cls))
     called = frozenset().union(*(decl.called for decl in entering))
-    if not called.isdisjoint((*_ENTERING, "enter_context")):
+    if not called.isdisjoint((*python.BEGINS_BLOCK, "enter_context")):
         entering += constructors.constructing(project, cls)
     return frozenset().union(*map(_left_current, entering))
 
@@ -66,7 +60,7 @@ def _by_object(project: Project, cls: ir.ClassDecl) -> frozenset[str]:
 def _entering(project: Project, cls: ir.ClassDecl) -> Iterator[ir.FunctionDecl]:
     """What runs where a block begins."""
     methods = classes.methods(project, cls)
-    waiting = [methods[name] for name in _ENTERING if name in methods]
+    waiting = [methods[name] for name in python.BEGINS_BLOCK if name in methods]
     seen = set(waiting)
     while waiting:
         decl = waiting.pop()
@@ -78,7 +72,7 @@ def _entering(project: Project, cls: ir.ClassDecl) -> Iterator[ir.FunctionDecl]:
 
 def _left_current(decl: ir.FunctionDecl) -> frozenset[str]:
     """What a function makes current other than for a block of its own."""
-    entering = vocabulary.ENTERS_STREAM.union(_ENTERING)
+    entering = vocabulary.ENTERS_STREAM.union(python.BEGINS_BLOCK)
     function = ir.code_of(decl) if not entering.isdisjoint(decl.called) else None
     if function is None:
         return frozenset()

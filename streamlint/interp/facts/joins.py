@@ -10,7 +10,7 @@ from streamlint import ir
 from streamlint.interp.facts import scopes, text_order, touching
 from streamlint.interp.facts.relevance import all_classes, all_functions
 from streamlint.interp.state.scope import Target
-from streamlint.models import vocabulary
+from streamlint.models import python, vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -106,7 +106,7 @@ def forked_by(module: ir.Module, decls: Iterable[ir.FunctionDecl]) -> frozenset[
         whole = _with_steps(module, decl)
         if all(vocabulary.ENTERS_STREAM.isdisjoint(one.called) for one in whole):
             found = found.union(*map(text_order.only_made_to_wait, whole))
-            if decl.name == "__enter__" and any(map(text_order.stops_the_host, whole)):
+            if decl.name in python.BEGINS_BLOCK and any(map(text_order.stops_the_host, whole)):
                 found.add(ALL_STREAMS)
     return frozenset(found)
 

@@ -179,6 +179,8 @@ def only_made_to_wait(decl: ir.FunctionDecl) -> frozenset[str]:
                 working = working.union(held_name(receiver), *(held_name(arg.value) for arg in args))
             case ir.Call(args=args):
                 working = working.union(*(held_name(arg.value) for arg in args))
+            case ir.With(items=items):
+                working = working.union(*(held_name(item.context) for item in items))
             case ir.Index(index=index):
                 working = working.union(*map(_last_name, ir.walk(index)))
             case ir.For():

@@ -25,6 +25,7 @@ from streamlint.interp.library import (
     operations,
     overloads,
     processes,
+    ready,
     stream_values,
 )
 from streamlint.interp.library.call import Call
@@ -210,7 +211,7 @@ def _carry_out(call: Call, effect: fx.Effect) -> Value | None:
             _wait_on_host(call, event)
             return None
         case fx.HostWaitsMemory(what):
-            memory.wait_for(call, what)
+            ready.wait_for(call, what)
             return None
         case fx.HostWaitsDevice(device, every):
             others = {stream.device for stream in m.streams.values()} if every else set()

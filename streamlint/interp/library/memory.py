@@ -19,7 +19,7 @@ from streamlint.interp.library import (
     stream_values,
     tensors,
 )
-from streamlint.interp.state import elements, flavors, names, symbols
+from streamlint.interp.state import elements, flavors, symbols
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -41,9 +41,7 @@ from streamlint.trace import (
     Access,
     Alloc,
     AllocKind,
-    Copy,
     Doubt,
-    Evidence,
     Free,
     HostAccess,
     Launch,
@@ -64,7 +62,7 @@ if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
     from streamlint.source import Span
-    from streamlint.trace import BufferId, StreamId
+    from streamlint.trace import StreamId
 
 OBSERVED = frozenset({Doubt.OBSERVED})
 _OPAQUE = frozenset({Doubt.OPAQUE})
@@ -442,32 +440,6 @@ def _freed_on(call: Call, stream: str | None, freed: BufferV) -> StreamId | None
     if call.lib is fx.Lib.CORE and call.value(stream) == NONE:
         return call.m.life.freed_on.get(freed.id, call.m.buffers[freed.id].alloc_stream)
     return call.stream(stream).id
-
-
-def wait_for(call: Call, what: str) -> None:
-    """``jax.block_until_ready((q, k))``: the host waits for the streams on which these were written last."""
-    m = call.m
-    given = call.value(what)
-    for value in elements.listed(m, given) or [given]:
-        if isinstance(one := names.settle(m, value), SymV):
-            tensors.as_buffer(m, one, Flavor.OPAQUE, Evidence.INFERRED)
-    waited = tensors.buffers_in(m, [given], data=True, taken=True)
-    streams = dict.fromkeys(
-        stream for view in waited for stream in _written_last(m, view.id) if not m.space(view).on_host
-    )
-    for stream in streams:
-        m.emit(SyncStream(m.site(call.span), m.lane, stream=stream, name=call.name()))
-
-
-def _written_last(m: Machine, buffer: BufferId) -> list[StreamId]:
-    """The stream of the last write of some memory; of what callers gave, the one that they work on."""
-    for op in reversed(m.ops):
-        if isinstance(op, (Launch, Copy)) and any(
-            access.buffer == buffer and access.mode.writes for access in op.accesses
-        ):
-            return [op.stream]
-    pending = [m.ops[number] for number, found in m.pending.items() if any(a.buffer == buffer for a in found)]
-    return [op.stream for op in pending[-1:] if isinstance(op, Launch)]
 
 
 def view(call: Call, effect: fx.Views) -> Value:
