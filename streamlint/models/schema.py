@@ -47,6 +47,16 @@ from streamlint.models.graphs import (
 )
 from streamlint.models.objects import Binds, ChoosesAllocator, Makes, ObjectEffect
 from streamlint.models.table import Api, Framework, Lib, Role
+from streamlint.models.waits import (
+    HostWaitsDevice,
+    HostWaitsEvent,
+    HostWaitsStream,
+    Queries,
+    Records,
+    StreamWaits,
+    StreamWaitsEvent,
+    StreamWaitsStream,
+)
 from streamlint.trace import Space, StreamKind
 
 __all__ = [
@@ -70,7 +80,10 @@ __all__ = [
     "GraphsCallables",
     "GroupEnds",
     "GroupStarts",
+    "HostWaitsDevice",
+    "HostWaitsEvent",
     "HostWaitsMemory",
+    "HostWaitsStream",
     "InstantiatesGraph",
     "JoinsCaptures",
     "Launches",
@@ -82,9 +95,14 @@ __all__ = [
     "ObjectEffect",
     "OpensShared",
     "OrdersAll",
+    "Queries",
+    "Records",
     "Role",
     "Shares",
     "SplitsCapture",
+    "StreamWaits",
+    "StreamWaitsEvent",
+    "StreamWaitsStream",
     "TakesBack",
     "WaitsForResult",
 ]
@@ -172,70 +190,6 @@ class SyncOnExit:
     """Returns a context manager that synchronizes ``stream`` when it is left."""
 
     stream: str = "self"
-
-
-@frozen()
-class StreamWaitsStream:
-    stream: str = "self"
-    other: str = "stream"
-    """A stream, or a list of some."""
-
-
-@frozen()
-class StreamWaitsEvent:
-    """``stream`` ``None``: the current stream."""
-
-    event: str
-    stream: str | None
-    flags: str = "flags"
-    """The parameter that may say that a capture makes a node of the wait."""
-
-
-@frozen()
-class StreamWaits:
-    """``stream`` waits for ``what``, an event or a stream."""
-
-    what: str
-    stream: str = "self"
-
-
-@frozen()
-class Records:
-    """``event`` missing or None: a new event is made and returned. ``stream`` missing: the current one."""
-
-    event: str
-    stream: str
-    flags: str = "flags"
-
-
-@frozen()
-class HostWaitsStream:
-    stream: str = "self"
-    or_device: bool = False
-    """A device stands for its current stream."""
-
-
-@frozen()
-class HostWaitsEvent:
-    event: str = "self"
-
-
-@frozen()
-class HostWaitsDevice:
-    device: str = "device"
-    every: bool = False
-    """It waits for all devices."""
-
-
-@frozen()
-class Queries:
-    """Returns whether ``of`` is complete: true is a synchronization, an ignored answer is not."""
-
-    of: str = "self"
-    status: bool = False
-    """The answer is a status code: 0 is complete."""
-    told_by: tuple[str, str] | None = None
-    """The answer is a text: the first one says that it is complete, the second one that it is not yet."""
 
 
 @frozen()

@@ -1,0 +1,69 @@
+"""Effects that order: who records, who waits and who asks; a part of the union in ``models/schema.py``."""
+
+from __future__ import annotations
+
+from streamlint.frozen import frozen
+
+
+@frozen()
+class StreamWaitsStream:
+    stream: str = "self"
+    other: str = "stream"
+    """A stream, or a list of some."""
+
+
+@frozen()
+class StreamWaitsEvent:
+    """``stream`` ``None``: the current stream."""
+
+    event: str
+    stream: str | None
+    flags: str = "flags"
+    """The parameter that may say that a capture makes a node of the wait."""
+
+
+@frozen()
+class StreamWaits:
+    """``stream`` waits for ``what``, an event or a stream."""
+
+    what: str
+    stream: str = "self"
+
+
+@frozen()
+class Records:
+    """``event`` missing or None: a new event is made and returned. ``stream`` missing: the current one."""
+
+    event: str
+    stream: str
+    flags: str = "flags"
+
+
+@frozen()
+class HostWaitsStream:
+    stream: str = "self"
+    or_device: bool = False
+    """A device stands for its current stream."""
+
+
+@frozen()
+class HostWaitsEvent:
+    event: str = "self"
+
+
+@frozen()
+class HostWaitsDevice:
+    device: str = "device"
+    every: bool = False
+    """It waits for all devices."""
+
+
+@frozen()
+class Queries:
+    """Returns whether ``of`` is complete: true is a synchronization, an ignored answer is not."""
+
+    of: str = "self"
+    status: bool = False
+    """The answer is a status code: 0 is complete."""
+    told_by: tuple[str, str] | None = None
+    """The answer is a text: the first one says that it is complete, the second one that it is not yet."""
