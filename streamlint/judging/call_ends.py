@@ -14,9 +14,11 @@ from streamlint.frozen import frozen
 from streamlint.rules.base import is_announcement
 from streamlint.trace import (
     Barrier,
+    BufferId,
     Copy,
     EventId,
     Launch,
+    Op,
     Purpose,
     Record,
     Stream,
@@ -81,7 +83,8 @@ class Ends:
     joined: set[Span] = field(default_factory=set)
     """... and those whose work somebody waits for."""
     waited: set[Span] = field(default_factory=set)
-    """Work that somebody waits for, or that an event is recorded behind, or that unseen code may wait for."""
+    """Work that somebody waits for, or that an event is recorded behind, or that unseen code may wait for, or
+    whose result a caller uses on the same stream."""
     ran: dict[Span, dict[_Queue, int]] = field(default_factory=dict)
     """Waits and records that some path came by, with how much was queued on the stream of interest."""
 
@@ -124,12 +127,15 @@ class _Reader:
     """How much of what a stream was given somebody has waited for."""
     records: dict[EventId, tuple[StreamId, int]] = field(default_factory=dict)
     """The stream of an event's last record, and how much was queued there."""
+    wrote: dict[BufferId, Launch | Copy] = field(default_factory=dict)
+    """What has written some memory last."""
 
     def read(self) -> None:
         for op in self.trace.ops:
             match op:
                 case Launch() | Copy():
                     self._queue(op.stream).add(op.at.span)
+                    self._used(op)
                 case Record():
                     self.records[op.event] = (op.stream, len(self._queue(op.stream).work))
                     self._ran(op.at.span, op.stream)
@@ -153,6 +159,18 @@ class _Reader:
                         self._note(self.ends.forked, stream)
                 case _:
                     pass
+
+    def _used(self, op: Launch | Copy) -> None:
+        """Who called what has written some memory, and uses it on the same stream, knows where it is written.
+
+        ``pipe.feed_input("rows", frames.next(), cuda_stream=frames.stream)``
+        """
+        for access in op.accesses:
+            made = self.wrote.get(access.buffer) if access.mode.reads else None
+            if made is not None and made.stream == op.stream and _is_by_caller(op, made):
+                self.ends.waited.add(made.at.span)
+            if access.mode.writes:
+                self.wrote[access.buffer] = op
 
     def _queue(self, stream: StreamId) -> _Queue:
         return self.queued.setdefault(stream, _Queue())
@@ -196,6 +214,12 @@ class _Reader:
         span = self.trace.streams[stream].span
         if span is not None:
             places.add(span)
+
+
+def _is_by_caller(op: Op, earlier: Op) -> bool:
+    """Whether a function issues an op that has called that of the earlier one, and has its result by now."""
+    depth = len(op.at.calls)
+    return depth < len(earlier.at.calls) and earlier.at.calls[:depth] == op.at.calls
 
 
 def is_given(stream: Stream) -> bool:

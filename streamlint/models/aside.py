@@ -84,6 +84,18 @@ class TakesBack:
 
 
 @frozen()
+class Draws:
+    """The library calls ``what`` whenever it wants more, and copies what that gives on a stream.
+
+    With ``unless`` it does not copy, and uses the memory later.
+    """
+
+    what: str
+    stream: str
+    unless: str
+
+
+@frozen()
 class OrdersAll:
     """May order all streams with each other and with the host; no document says which."""
 
@@ -110,5 +122,5 @@ class HostWaitsMemory:
 
 
 AsideEffect: TypeAlias = (
-    Background | Fills | Lends | TakesBack | OrdersAll | Shares | OpensShared | HostWaitsMemory
+    Background | Fills | Lends | TakesBack | Draws | OrdersAll | Shares | OpensShared | HostWaitsMemory
 )

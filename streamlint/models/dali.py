@@ -8,15 +8,15 @@ may come after it (documentation of ``feed_ndarray``). ``feed_ndarray`` waits on
 A pipeline without the dynamic executor, which recent releases use unless told otherwise, writes the next
 batch where the outputs were that it was told to take back
 (https://docs.nvidia.com/deeplearning/dali/user-guide/docs/advanced_topics_pipe_run.html).
-What a pipeline is fed is copied on the stream that is named, too
-(documentation of ``nvidia.dali.fn.external_source``).
+What a pipeline is fed is copied on the stream that is named, too, and so is what it asks a source for, with
+several batches under way (documentation of ``nvidia.dali.fn.external_source``).
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from streamlint.models.schema import Api, Fills, Framework, Lends, Lib, Makes, TakesBack, Uses
+from streamlint.models.schema import Api, Draws, Fills, Framework, Lends, Lib, Makes, TakesBack, Uses
 
 _OUT = Fills("arr", "cuda_stream", unless=None)
 
@@ -24,6 +24,8 @@ _PIPELINE = Makes("nvidia.dali.Pipeline()", ("exec_dynamic",), alone=True)
 
 MAKES_PIPELINES = frozenset({"nvidia.dali.pipeline_def", "nvidia.dali.pipeline.pipeline_def"})
 """Decorators of functions of which a call gives a pipeline; both take the options of one."""
+
+EXTERNAL_SOURCE = "external_source"
 
 VIEWS = frozenset(
     "as_tensor as_array as_shape as_reshaped_tensor at _expose_dlpack_capsule __dlpack__".split()
@@ -35,10 +37,15 @@ DALI = Framework(
     url="https://docs.nvidia.com/deeplearning/dali/user-guide/docs/plugins/pytorch_plugin_api.html",
     modules=(
         *("nvidia.dali.plugin.pytorch", "nvidia.dali.plugin.pytorch.torch_utils"),
-        *("nvidia.dali", "nvidia.dali.pipeline"),
+        *("nvidia.dali", "nvidia.dali.pipeline", "nvidia.dali.fn"),
     ),
     functions=(
         Api("feed_ndarray", "dali_tensor arr cuda_stream", (_OUT,)),
+        Api(
+            EXTERNAL_SOURCE,
+            "source num_outputs *options cuda_stream no_copy",
+            (Draws("source", "cuda_stream", unless="no_copy"),),
+        ),
         Api("Pipeline", "*options exec_dynamic", (_PIPELINE,)),
     ),
     told_with=("nvidia",),

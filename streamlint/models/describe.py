@@ -237,6 +237,8 @@ def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0915  one
             return f"another library's memory {_receiver(of)} as an object of this one{order}"
         case fx.Lends():
             return "gives a list of memory of the library's own, complete"
+        case fx.Draws(what, stream, unless):
+            return f"calls `{what}`, and copies what that gives on `{stream}`, unless `{unless}`"
         case fx.TakesBack(unless):
             return f"the library writes again what it has lent, on a stream of its own, unless `{unless}`"
         case fx.Succeeds():

@@ -13,6 +13,7 @@ from streamlint.frozen import frozen
 from streamlint.models.aside import (
     AsideEffect,
     Background,
+    Draws,
     Fills,
     HostWaitsMemory,
     Lends,
@@ -72,6 +73,7 @@ __all__ = [
     "CommunicationEffect",
     "Computes",
     "Defers",
+    "Draws",
     "EnterCapture",
     "Fills",
     "Framework",
@@ -120,8 +122,7 @@ class NewStream:
     null: str | None = None
     """A parameter that, when true, asks for the legacy default stream instead of a new one."""
     wraps: str | None = None
-    """A parameter that, when given, is the stream to wrap instead of making one: anything with
-    ``__cuda_stream__``."""
+    """A parameter that, when given, is the stream to wrap: anything with ``__cuda_stream__``."""
 
 
 @frozen()
@@ -404,10 +405,9 @@ class Succeeds:
 
 @frozen()
 class Pure:
-    """No CUDA work and no access to memory: shapes, sizes, predicates."""
+    """No CUDA work, no access to memory: shapes, predicates. ``own``: each receiver's answers are its own."""
 
     own: bool = False
-    """Each receiver has answers of its own: two engines name their tensors as they like."""
 
 
 Effect: TypeAlias = (

@@ -263,6 +263,9 @@ def _carry_out(call: Call, effect: fx.Effect) -> Value | None:
             return processes.opened(call)
         case fx.Lends():
             return lending.lend(call)
+        case fx.Draws():
+            lending.draw(call, effect)
+            return None
         case fx.TakesBack(unless):
             lending.take_back(call, unless)
             return None

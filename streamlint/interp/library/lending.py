@@ -1,20 +1,24 @@
-"""Memory of a library's own that it hands out and takes back: outputs of a pipeline of DALI's."""
+"""What a pipeline of DALI's hands out and takes back, its own memory, and what it asks a source for."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp.library import background
+from streamlint.interp.facts import classes
+from streamlint.interp.library import background, memory
 from streamlint.interp.state import flavors
-from streamlint.interp.state.values import ConstV, symbol_of
+from streamlint.interp.state.values import FALSE, NONE, ConstV, FuncV, HeapV, symbol_of
+from streamlint.models import schema as fx
 from streamlint.trace import Access, Doubt, Launch, Mode, Origin, Space
 
 if TYPE_CHECKING:
     from streamlint.interp.library.call import Call
     from streamlint.interp.state.values import Value
 
-_NONE = frozenset[Doubt]()
+_SURE = frozenset[Doubt]()
 _ASSUMED = frozenset({Doubt.ASSUMED})
+ASKED = 2
+"""How often a source is asked: what one batch does to the next."""
 
 
 def lend(call: Call) -> Value:
@@ -25,6 +29,19 @@ def lend(call: Call) -> Value:
     outputs = m.new_list(())
     m.heap[outputs.id].open, m.heap[outputs.id].sample = True, made
     return outputs
+
+
+def draw(call: Call, effect: fx.Draws) -> None:
+    """``fn.external_source(source=frames, cuda_stream=frames.stream)``: batch by batch is asked for."""
+    m, source = call.m, call.value(effect.what)
+    known = isinstance(source, FuncV) or (
+        isinstance(source, HeapV) and classes.method(m, source, "__call__") is not None
+    )
+    if not known or call.value(effect.unless) not in (NONE, FALSE):
+        return
+    for _ in range(ASKED):
+        call.bound["data"] = m.python.call(m, source, [], {}, call.span)
+        memory.use(call, fx.Uses(reads=("data",), stream=effect.stream, host_waits=True))
 
 
 def take_back(call: Call, unless: str) -> None:
@@ -38,7 +55,7 @@ def take_back(call: Call, unless: str) -> None:
         Launch(
             m.site(call.span),
             m.lane,
-            _NONE if known else _ASSUMED,
+            _SURE if known else _ASSUMED,
             stream=background.own_stream(call),
             accesses=tuple(Access(view.id, Mode.WRITE) for view in lent),
             name=call.name(),

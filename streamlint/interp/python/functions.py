@@ -60,7 +60,7 @@ def call_function(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, 
         return arrays.rawkernel_call(m, func, args, kwargs, span)
     if kernel_of is not None:
         return unresolved.launch_kernel(m, func.name, args, kwargs, span, kernel_of)
-    if (pipeline := pipelines.made(m, func, kwargs, span)) is not None:
+    if (pipeline := pipelines.made(m, func, args, kwargs, span)) is not None:
         return pipeline
     if decorators.is_foreign(m.project, func.function):
         return _not_followed(m, func, args, kwargs, span)

@@ -1,7 +1,8 @@
-"""Functions that describe a pipeline of DALI's: a call of one gives the pipeline, and runs nothing of it."""
+"""Functions that describe a pipeline of DALI's: a call of one runs it, and gives the pipeline."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir, models
@@ -15,13 +16,24 @@ if TYPE_CHECKING:
     from streamlint.source import Span
 
 
-def made(m: Machine, func: FuncV, kwargs: dict[str, Value], span: Span) -> Value | None:
+def made(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value | None:
     """``@pipeline_def(exec_dynamic=False)``, and then ``images(files, batch_size=8)``."""
-    if decorators.chosen(m.project, func.function, dali.MAKES_PIPELINES) is None:
+    if func.bare or decorators.chosen(m.project, func.function, dali.MAKES_PIPELINES) is None:
         return None
     row = models.find_function("nvidia.dali.Pipeline")
     assert row is not None, "it stands in the table of DALI"
-    return effects.apply(m, *row, None, [], _options(m, func) | kwargs, span)
+    pipeline = effects.apply(m, *row, None, [], _options(m, func) | kwargs, span)
+    _ask_sources(m, func, args, kwargs, span)
+    return pipeline
+
+
+def _ask_sources(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, Value], span: Span) -> None:
+    """``fn.external_source(source=frames, cuda_stream=frames.stream)``: the pipeline asks for batches."""
+    decl, code = func.function, ir.code_of(func.function)
+    if code is None or not isinstance(decl, ir.FunctionDecl) or dali.EXTERNAL_SOURCE not in decl.called:
+        return
+    own = {name: kwargs[name] for param in code.params if (name := param.name) in kwargs}
+    m.python.call(m, replace(func, bare=True), args, own, span)
 
 
 def _options(m: Machine, func: FuncV) -> dict[str, Value]:

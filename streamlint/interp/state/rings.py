@@ -1,10 +1,11 @@
 """Rings: ``ring[k % lanes]`` comes back to its first slot after ``lanes`` passes.
 
 Where nothing says how many slots there are, and an index is a number that was reduced by an unknown one, the
-ring is taken to have two: a program that is right for any number is right for two. A loop around the ring says
-how many there are: ``for i in range(n): nodes[i].send(nodes[(i + 1) % n])``. Where the slots are known and it
-is not known from which number a loop counts, as in ``for i in range(n - 1, -1, -1): ring[i % 2]``, ``n`` is
-taken for a multiple of them. The path keeps that it was assumed.
+ring is taken to have two: a program that is right for any number is right for two. A loop around the ring
+says how many there are: ``for i in range(n): nodes[i].send(nodes[(i + 1) % n])``. Where the slots are
+known and it is not known from which number a loop counts, as in
+``for i in range(n - 1, -1, -1): ring[i % 2]``, ``n`` is taken for a multiple of them. The path keeps that it
+was assumed.
 """
 
 from __future__ import annotations
