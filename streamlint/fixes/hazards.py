@@ -33,7 +33,7 @@ _TELLING = (
 )
 """Begins each kernel in CUDA, in whatever text; what captures by a name of its own
 (``triton.testing.do_bench_cudagraph``); parts of names of what waits for a value in memory."""
-_LANGUAGES = vocabulary.ROOTS - {"torch"} | {"triton"}
+_LANGUAGES = vocabulary.ROOTS - {"torch", "jax"} | {"triton"}
 """Packages whose decorators make kernels of functions."""
 _MAKES_KERNEL = (
     frozenset(path.rpartition(".")[2] for path in models.KERNEL_DECORATORS)

@@ -20,6 +20,7 @@ from streamlint.trace import (
     BufferId,
     Callback,
     CallbackEnd,
+    Doubt,
     Free,
     FreeKind,
     HostSignal,
@@ -65,6 +66,10 @@ def _judge(judged: Judged, begin: OpId, end: OpId, number: OpId, free: Free) -> 
     name = quoted(readable(judged.trace.buffers[free.buffer].name, "the callback object"))
     stream = quoted(judged.seen_from(begin).stream_name(callback.stream))
     notes = [Note(free.at.span, f"the last reference to {name} goes here")]
+    doubts = ordering.doubts | free.doubts | callback.doubts
+    if isinstance(judged.op(end), HostSignal) and judged.op(begin).at.call != free.at.call:
+        # self.done.put(host): who has the object may wait for that before the next call.
+        doubts |= {Doubt.SOME_PATHS}
     return Problem(
         later=number,
         earlier=end,
@@ -77,7 +82,7 @@ def _judge(judged: Judged, begin: OpId, end: OpId, number: OpId, free: Free) -> 
             f"or synchronize {stream} before the reference goes"
         ),
         notes=(*notes, *last_barrier(judged, end, number)),
-        doubts=ordering.doubts | free.doubts | callback.doubts,
+        doubts=doubts,
     )
 
 
