@@ -84,6 +84,19 @@ def test_stream_from_outside_may_be_a_non_blocking_one_from_outside() -> None:
     assert verdict(p, a, b) is MAYBE
 
 
+def test_stream_of_a_block_that_callers_may_have_entered_may_be_the_current_one() -> None:
+    p = Program()
+    lane, other, current = p.stream(NON_BLOCKING), p.stream(NON_BLOCKING), p.stream(CURRENT)
+    p.streams[lane] = replace(p.streams[lane], may_be_current=True)
+    a = p.launch(lane)
+    b = p.launch(current)
+    c = p.launch(lane)
+    maybe = Ordering(MAYBE, frozenset({Doubt.SAME_STREAM}))
+    assert order(p, a, b) == maybe
+    assert order(p, b, c) == maybe
+    assert verdict(p, p.launch(other), p.launch(lane)) is NO
+
+
 def test_legacy_op_between_blocking_streams_orders_them() -> None:
     p = Program()
     a = p.launch(p.stream(BLOCKING))
