@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from streamlint import ir
     from streamlint.interp.entries.construction import Construction
+    from streamlint.interp.entries.progress import Told
     from streamlint.interp.entries.runs import Entry
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.project import Project
@@ -34,7 +35,7 @@ MOST_TRAINED = Most(4, "methods behind a backward pass")
 """Such methods of a class."""
 
 
-def of_class(project: Project, module: ir.Module, construction: Construction) -> Iterator[Entry]:
+def of_class(project: Project, module: ir.Module, construction: Construction, told: Told) -> Iterator[Entry]:
     """A public method behind a backward pass that runs the hooks of the constructor, twice."""
     methods = methods_of(project, construction.cls)
     made = methods.reach.get("__init__", frozenset())
@@ -65,6 +66,7 @@ def of_class(project: Project, module: ir.Module, construction: Construction) ->
             outside_calls=("backward", decl.name),
             paths=PAIR_PATHS,
             prepared=True,
+            order_in_sight=told.shows_order(construction.cls, [decl.name]),
             # Hooks run in the passes, and not between the calls.
             orders_elsewhere=entry.orders_elsewhere - methods.hooks,
             ordered_by_hooks=False,
