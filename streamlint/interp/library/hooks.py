@@ -53,7 +53,7 @@ _ENGINE = SymV(symbols.Name("the engine of autograd"))
 def register(m: Machine, owner: Value, name: str, args: list[Value], span: Span) -> Value | None:
     """``net.register_forward_hook(tap)``; None for a hook that is not followed."""
     match args:
-        case [FuncV() as hook, *_]:
+        case [FuncV() | PartialV() as hook, *_]:
             # What a hook of a parameter gets is the parameter, of which it takes the gradient.
             known = PartialV(hook, (owner,), {}) if name == ACCUMULATED else hook
             key = _meant(m, owner)
