@@ -8,3 +8,7 @@ FORWARD, BACKWARD = "forward", "backward"
 """Its methods, which PyTorch calls."""
 KEEPS_GRAPH = ("retain_graph", "create_graph")
 """Flags of ``backward`` by which autograd keeps what it has saved."""
+
+MAKES_PARAMETERS = frozenset({"requires_grad", "requires_grad_", "Parameter", "register_parameter"})
+"""Words by which a tensor comes to need a gradient
+(https://docs.pytorch.org/docs/stable/notes/autograd.html#setting-requires-grad)."""

@@ -258,3 +258,11 @@ def _yields_pageable(m: Machine, kwargs: dict[str, Value], span: Span) -> bool:
         and isinstance(workers.value, int)
         and workers.value > 0
     )
+
+
+def layer(m: Machine, function: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
+    """What a layer computes, whose weights need gradients: ``proj(x)``."""
+    begin = len(m.ops)
+    output = torch_function(m, f"torch.nn.functional.{function}", args, kwargs, span)
+    m.life.by_layers.update(range(begin, len(m.ops)))
+    return output

@@ -191,7 +191,7 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
             for operand in tensors.buffers_in(m, args[:1]):
                 # What a layer of torch.nn is given, and what it makes, are tensors by its documentation.
                 m.is_memory(operand, Evidence.SHOWN)
-            output = operators.torch_function(m, f"torch.nn.functional.{function}", args, kwargs, span)
+            output = operators.layer(m, function, args, kwargs, span)
             return hooks.after_call(m, func, args, output, span)
         case SymV(symbols.Call(symbols.Name("type"), _)) if kinds.takes_container(m, args) and not kwargs:
             # type(batch)(x.to(device) for x in batch): what it holds is what it is given.

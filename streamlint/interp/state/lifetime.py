@@ -16,7 +16,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from streamlint.interp.state import reach
+from streamlint.interp.state import gradients, reach
 from streamlint.interp.state.budgets import LIMITS
 from streamlint.interp.state.values import (
     BufferV,
@@ -27,8 +27,8 @@ from streamlint.interp.state.values import (
 )
 from streamlint.models.autograd import BACKWARD
 from streamlint.models.cupy import ALLOCATORS
-from streamlint.models.torch import WITHOUT_GRADIENTS
 from streamlint.trace import (
+    Alloc,
     BufferId,
     Callback,
     Copy,
@@ -36,6 +36,7 @@ from streamlint.trace import (
     EndCapture,
     Free,
     FreeKind,
+    HostAccess,
     HostEffect,
     HostWait,
     Launch,
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from collections.abc import Set as AbstractSet
 
-    from streamlint import ir
     from streamlint.interp.state.captures import Recording
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
@@ -61,7 +61,6 @@ if TYPE_CHECKING:
 
 USES_LOOKED_AT = 24
 """The last ops before an allocation: what they used may be what it gets."""
-_DIFFERENTIABLE = (Flavor.TORCH, Flavor.OPAQUE)
 _ALIAS = frozenset({Doubt.ALIAS})
 _UNSEEN = frozenset({Doubt.ESCAPE})
 _CALLS = frozenset({Doubt.CALLS})
@@ -278,16 +277,21 @@ def catch_up(m: Machine) -> None:
     life = m.life
     if life.read == len(m.ops):
         return
-    for op in m.ops[life.read :]:
+    for number, op in enumerate(m.ops[life.read :], life.read):
         match op:
             case Launch():
-                _note_launch(m, op)
+                _note_launch(m, op, number)
             case Copy():
                 _note_uses(m, op)
+                gradients.note(m, op, number)
                 if op.only_if_elsewhere and _may_be_source(m, op):
                     life.same.setdefault(op.dst.buffer, set()).add(op.src.buffer)
             case Free(buffer=number):
                 life.candidates.discard(number)
+            case Alloc(buffer=made):
+                life.plain.add(made)
+            case HostAccess():
+                gradients.note(m, op, number)
             case Callback(code=code) if code is not None:
                 life.candidates.add(code)
             case EndCapture(stream=stream) if stream in m.captures.ended:
@@ -342,12 +346,13 @@ def _recycled(m: Machine, number: BufferId) -> bool:
     kept = (Flavor.POINTER, Flavor.NUMBA_ARRAY, Flavor.PYCUDA_ARRAY, Flavor.WARP_ARRAY, Flavor.GPU_MAT)
     flavor = m.life.flavors.get(number)
     if number in m.life.captured:
-        return flavor is Flavor.DEVICE_ARRAY and ALLOCATORS.isdisjoint(_words_at_work(m))
+        return flavor is Flavor.DEVICE_ARRAY and ALLOCATORS.isdisjoint(gradients.words_at_work(m))
     return flavor not in kept
 
 
-def _note_launch(m: Machine, op: Launch) -> None:
+def _note_launch(m: Machine, op: Launch, number: int) -> None:
     _note_uses(m, op)
+    plain = gradients.note(m, op, number)
     life = m.life
     made = [
         a.buffer for a in op.accesses if a.mode is Mode.WRITE and m.buffers[a.buffer].origin is Origin.RESULT
@@ -364,11 +369,12 @@ def _note_launch(m: Machine, op: Launch) -> None:
     elif (
         made
         and op.saves
+        and not (plain and gradients.needs_none(m))
         # What a graph launches is no operator: autograd saw it when it was captured.
         and not launches_graph(op)
         and not (m.frames and m.frame.gradless)
     ):
-        kept = (number for number in operands if life.flavors.get(number) in _DIFFERENTIABLE)
+        kept = (number for number in operands if life.flavors.get(number) in gradients.DIFFERENTIABLE)
         _held_since(life.saved, kept, op.at.span)
 
 
@@ -385,7 +391,7 @@ def _doubts(m: Machine, number: BufferId) -> frozenset[Doubt]:
         return _ALIAS
     if _operand_lives(m, number):
         return _PATH
-    if _may_be_kept(m, number) or (life.saved.get(number) and not _without_gradients(m)):
+    if _may_be_kept(m, number) or (life.saved.get(number) and not gradients.are_off(m)):
         return _UNSEEN
     return frozenset()
 
@@ -416,31 +422,3 @@ def _operand_lives(m: Machine, number: BufferId, surely_made: AbstractSet[Buffer
     if any(m.buffers[other].origin is Origin.ARGUMENT for other in others):
         return True
     return bool(others - reach.unreachable(m, others))
-
-
-def _without_gradients(m: Machine) -> bool:
-    """Whether the module at work switches gradients off somewhere and never runs a backward pass."""
-    decls = _functions_at_work(m)
-    off = any(
-        not _OFF.isdisjoint(decl.names) or any(d.rpartition(".")[2] in _OFF for d in decl.decorators)
-        for decl in decls
-    )
-    return off and not any(BACKWARD in decl.names for decl in decls)
-
-
-def _functions_at_work(m: Machine) -> list[ir.FunctionDecl]:
-    """All functions and methods of the module whose code runs."""
-    module = m.project.module(m.frame.env.module)
-    if module is None:
-        return []
-    methods = (decl for cls in module.classes.values() for decl in cls.methods.values())
-    return [*module.functions.values(), *methods]
-
-
-def _words_at_work(m: Machine) -> frozenset[str]:
-    module = m.project.module(m.frame.env.module)
-    at_top = module.body_names if module is not None else frozenset()
-    return at_top.union(*(decl.names for decl in _functions_at_work(m)))
-
-
-_OFF = frozenset(path.rpartition(".")[2] for path in WITHOUT_GRADIENTS)

@@ -42,6 +42,10 @@ class Lifetimes:
     """Operands that autograd may keep for the backward pass, with the operators."""
     captured: set[BufferId] = field(default_factory=set)
     """Buffers that were allocated during a capture."""
+    plain: set[BufferId] = field(default_factory=set)
+    """Memory for which autograd computes no gradients: what was made of nothing that needs some."""
+    by_layers: set[int] = field(default_factory=set)
+    """Operations of layers, whose weights need gradients: ``proj(x)``."""
     flavors: dict[BufferId, Flavor] = field(default_factory=dict)
     """What each buffer was made as: it decides who frees it."""
     same: dict[BufferId, set[BufferId]] = field(default_factory=dict)
