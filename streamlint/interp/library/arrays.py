@@ -211,7 +211,7 @@ def _factory(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
     if name == "ndarray":
         held = tensors.buffers_in(m, [*args[2:3], *(v for k, v in kwargs.items() if k == "memptr")])
         if held:
-            return BufferV(held[0].id, held[0].region, Flavor.DEVICE_ARRAY)
+            return tensors.mapped(m, BufferV(held[0].id, held[0].region, Flavor.DEVICE_ARRAY))
     if name in cupy_model.UNFILLED:
         lifetime.before_allocation(m, stream.id, span)
     made = _new_array(m, Origin.ALLOCATED, span, stream)

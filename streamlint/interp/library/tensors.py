@@ -205,6 +205,27 @@ def launch(
     work(m, span, m.current_stream(lib).id, accesses, name, doubts, library=lib.product)
 
 
+def _is_done_at_once(m: Machine, access: Access, library: str) -> bool:
+    """Whether an operand is taken from host memory when the call is made.
+
+    An array of CuPy's whose memory is page-locked (``cupy.ndarray(shape, memptr=pinned)``) the kernel itself
+    reads and writes, when its stream comes to it.
+    """
+    space = m.buffers[access.buffer].space
+    return space.on_host and not (library == Lib.CUPY.product and is_mapped(m, access.buffer))
+
+
+def mapped(m: Machine, view: BufferV) -> BufferV:
+    """An array of CuPy's at an address, which may be one of page-locked memory."""
+    m.life.mapped.add(view.id)
+    return view
+
+
+def is_mapped(m: Machine, number: BufferId) -> bool:
+    """Whether kernels of CuPy's use memory of the host in place."""
+    return number in m.life.mapped and m.buffers[number].space is Space.PINNED
+
+
 def work(
     m: Machine,
     span: Span,
@@ -217,7 +238,7 @@ def work(
     choice: StreamChoice = StreamChoice.IMPLIED,
 ) -> None:
     """An operator's work on a stream. What it takes from host memory the host reads when it is called."""
-    host_side = tuple(access for access in accesses if m.buffers[access.buffer].space.on_host)
+    host_side = tuple(access for access in accesses if _is_done_at_once(m, access, library))
     if host_side:
         m.emit(HostAccess(m.site(span), m.lane, doubts, accesses=host_side, name=name))
     device_side = [access for access in accesses if access not in host_side]

@@ -42,6 +42,8 @@ class Lifetimes:
     """Operands that autograd may keep for the backward pass, with the operators."""
     captured: set[BufferId] = field(default_factory=set)
     """Buffers that were allocated during a capture."""
+    mapped: set[BufferId] = field(default_factory=set)
+    """Memory at whose address an array of a device was made."""
     plain: set[BufferId] = field(default_factory=set)
     """Memory for which autograd computes no gradients: what was made of nothing that needs some."""
     by_layers: set[int] = field(default_factory=set)
