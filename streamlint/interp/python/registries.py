@@ -6,6 +6,7 @@ and by decorators of its functions, which run where these are defined.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from streamlint import ir
@@ -13,6 +14,7 @@ from streamlint.frozen import frozen
 from streamlint.interp.facts import modules, touching
 from streamlint.interp.python import containers
 from streamlint.interp.state.budgets import Most
+from streamlint.interp.state.ends import PathEnds
 from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.values import FuncV, HeapV, Shape
 
@@ -61,6 +63,12 @@ def decorated_before(m: Machine, module: ir.Module, begin: int, end: int) -> Non
 
 
 def _put(m: Machine, module: ir.Module, entry: Entry) -> None:
+    # if name in HANDLERS: raise KeyError(name). Of what an import does not survive nothing is known.
+    with suppress(PathEnds):
+        _run(m, module, entry)
+
+
+def _run(m: Machine, module: ir.Module, entry: Entry) -> None:
     match entry.does:
         case ir.Assign(targets=(ir.Index(value=table, index=key), *_), value=value):
             held = modules.at_module_level(m, module, table)
