@@ -213,7 +213,7 @@ def of_others(m: Machine, span: Span) -> None:
             at = m.site(m.hooked_at[owner])
             read = (reading(used),)
             m.emit(Launch(at, m.lane, stream=stream, accesses=read, name="forward pass", library=by))
-    computes = Launch(m.site(span), m.lane, stream=stream, accesses=(), name="backward", library=by)
+    computes = Launch(m.site(span), m.lane, stream=stream, accesses=(), name=BACKWARD, library=by)
     m.last_backward = m.emit(computes)
     in_backward(m, span)
 

@@ -25,7 +25,6 @@ from streamlint.interp.state.values import (
     TupleV,
     Value,
 )
-from streamlint.models.autograd import BACKWARD
 from streamlint.models.cupy import ALLOCATORS
 from streamlint.trace import (
     Alloc,
