@@ -61,7 +61,6 @@ from streamlint.trace import MonitorKind
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
-    from streamlint.interp.state.values import HeapObject
     from streamlint.source import Span
 
 
@@ -210,7 +209,7 @@ def _of_values(
             told = objects.told_by_class(m, first, python.TELLS_SIZE, span)
             return told or text.converted(name, args) or given_by("len", first)
         case "next":
-            return _next(m, first, args[1:], span)
+            return iterators.following(m, first, args[1:], span)
         case "divmod" if len(args) == 2:
             return TupleV((_arith("//", args), _arith("%", args)))
         case "print" | "str" | "repr" | "format" | "bytes":
@@ -236,27 +235,6 @@ def _of_values(
             raise PathEnds
         case _:
             return None
-
-
-def _next(m: Machine, walked: Value, default: list[Value], span: Span) -> Value:
-    """``next(slots)``, ``next((s for s in self.slots if not s.busy), None)``"""
-    held = m.heap[walked.id] if isinstance(walked, HeapV) else None
-    if held is not None and iterators.is_iterator(held):
-        return iterators.step(m, held, default[0] if default else None, span)
-    items = elements.listed(m, walked)
-    if items:
-        return items[0]
-    if held is not None and default and _is_bare(held):
-        return default[0]
-    step = objects.following(m, walked)
-    if step:
-        return m.python.call(m, step, [], {}, span)
-    if held is not None and held.kind == "generator" and containers.FIRST in held.extra:
-        # next(s for s in self.slots if not s.busy): that which the test was asked of.
-        return held.extra[containers.FIRST]
-    given = SymV(m.unlike_any(symbols.call("next", symbol_of(walked)), span))
-    # next((s for s in self.slots if not s.busy), self.slots[0]): one of them, which is not known.
-    return containers.index(m, walked, given, span) if held and held.sample is not None else given
 
 
 def _arith(op: str, args: list[Value]) -> Value:
@@ -320,9 +298,3 @@ def _number(m: Machine, name: str, args: list[Value], span: Span) -> Value:
     if name in ("any", "all", "sum", "max", "min") and isinstance(first, GeneratorV):
         built.drained(m, first, span)
     return given_by(name, *args)
-
-
-def _is_bare(held: HeapObject) -> bool:
-    """Whether no element passed: ``(s for s in slots if s.kind == "save")`` where none is of that kind."""
-    something = held.items or held.extra or held.sample is not None or held.symbol is not None
-    return held.shape is Shape.LIST and not held.role and not something

@@ -38,6 +38,7 @@ from streamlint.interp.python import (
     functions,
     given_objects,
     instances,
+    iterators,
     keywords,
     kinds,
     library_calls,
@@ -332,6 +333,8 @@ def call_method(
             return unresolved.opaque(
                 m, symbols.Attr(m.symbol_of_object(receiver), name), [receiver, *args], kwargs, span
             )
+        case GeneratorV() if name == "send" and (sent := iterators.sent(m, receiver, args, span)) is not None:
+            return sent
         case SymV():
             return symbolic_method(m, receiver, name, args, kwargs, span)
         case ConstV(str() | bytes()):

@@ -78,7 +78,7 @@ def call_function(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, 
         m.project.budgets.left_out.add("depth of calls")
         return _cut(m, func, args, kwargs, span)
     try:
-        function, unread = _loaded(func, outside=not depth)
+        function, unread = loaded(func, outside=not depth)
     except ir.LoweringError as error:
         m.cut.append(error.message)
         if touching.may_touch(m.project, func.function):
@@ -105,7 +105,7 @@ def _most_active(func: FuncV) -> int:
     return 3 if is_short else 2
 
 
-def _loaded(func: FuncV, *, outside: bool) -> tuple[ir.Function, str]:
+def loaded(func: FuncV, *, outside: bool) -> tuple[ir.Function, str]:
     """A function's code. Of one too large that outside code calls the beginning, and why that is not all."""
     if not isinstance(func.function, ir.FunctionDecl):
         return func.function, ""
@@ -227,16 +227,7 @@ def run_function(
     on_yield: Callable[[Value], Value] | None = None,
 ) -> Value:
     """Runs a body with its arguments bound."""
-    m.activations += 1
-    env = Env({}, function.module, func.closure, m.activations)
-    touched = touching.may_touch(m.project, func.function)
-    owner = classes.class_of(m, func, args)
-    frame = Frame(env, func.name, touched, on_yield, cls=owner, receiver=func.receiver)
-    frame.leads = not touched and touching.leads(m.project, func.function)
-    frame.gradless = m.frame.gradless or decorators.is_gradless(func.function)
-    given = [func.receiver, *args] if func.receiver is not None else args
-    bind(m, env, func, function, given, kwargs)
-    named_host.mark(m, env, function, span, bound=func.receiver is not None)
+    frame = activation(m, func, function, args, kwargs, span, on_yield)
     m.frames.append(frame)
     m.calls.append(span)
     m.covered.add(f"{function.module}:{function.qualname}")
@@ -251,6 +242,29 @@ def run_function(
         m.calls.pop()
         m.frames.pop()
     return NONE
+
+
+def activation(
+    m: Machine,
+    func: FuncV,
+    function: ir.Function,
+    args: list[Value],
+    kwargs: dict[str, Value],
+    span: Span,
+    on_yield: Callable[[Value], Value] | None = None,
+) -> Frame:
+    """What a function's body runs in: its variables, with the arguments bound."""
+    m.activations += 1
+    env = Env({}, function.module, func.closure, m.activations)
+    touched = touching.may_touch(m.project, func.function)
+    owner = classes.class_of(m, func, args)
+    frame = Frame(env, func.name, touched, on_yield, cls=owner, receiver=func.receiver)
+    frame.leads = not touched and touching.leads(m.project, func.function)
+    frame.gradless = m.frame.gradless or decorators.is_gradless(func.function)
+    given = [func.receiver, *args] if func.receiver is not None else args
+    bind(m, env, func, function, given, kwargs)
+    named_host.mark(m, env, function, span, bound=func.receiver is not None)
+    return frame
 
 
 def _note_driven(m: Machine, func: FuncV) -> None:
@@ -324,7 +338,7 @@ def _default(m: Machine, func: FuncV, function: ir.Function, param: ir.Param) ->
 def run_generator(m: Machine, value: GeneratorV, at_yield: Callable[[Value], Value], span: Span) -> None:
     func = value.func
     try:
-        function, unread = _loaded(func, outside=not m.calls)
+        function, unread = loaded(func, outside=not m.calls)
     except ir.LoweringError:
         return
     run_function(m, func, function, list(value.args), value.kwargs, span, at_yield)

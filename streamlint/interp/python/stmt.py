@@ -69,7 +69,7 @@ def run(m: Machine, s: ir.Stmt) -> None:
         case ir.With():
             with_statements.run_with(m, s.items, s.body)
         case ir.If():
-            body, around = s.body if _if(m, s) else s.orelse, frame.under
+            body, around = s.body if takes_arm(m, s) else s.orelse, frame.under
             frame.under = (*around, *m.asked_by_constructor())
             try:
                 run_block(m, body)
@@ -130,7 +130,7 @@ def run(m: Machine, s: ir.Stmt) -> None:
         m.watch.ended(m, s)
 
 
-def _if(m: Machine, s: ir.If) -> bool:
+def takes_arm(m: Machine, s: ir.If) -> bool:
     """An open test does not go into an arm that only raises: ``if x.dim() != 2: raise ...``.
 
     An arm that only leaves (``if not batch: return``) is explored after what it leaves out, and so is one

@@ -19,6 +19,7 @@ from streamlint.interp.state.values import (
     DeviceV,
     Env,
     FuncV,
+    GeneratorV,
     HeapObject,
     PartialV,
     StreamV,
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from streamlint.interp.state.frames import Driven
     from streamlint.interp.state.put_off import Applied, Feeder, Guess, Pool, Saved, Sleeper
     from streamlint.interp.state.scope import Scope, Target
+    from streamlint.interp.state.stepped import Stepped
     from streamlint.interp.state.symbols import Symbol
     from streamlint.models.schema import Lib
     from streamlint.source import Span
@@ -224,6 +226,8 @@ class Path:
     """... which of all the outermost one is ..."""
     grouped: list[Launch] = field(default_factory=list)
     """... and what was called in them: ``interp/library/grouped.py``."""
+    stepped: dict[GeneratorV, Stepped] = field(default_factory=dict)
+    """Generators that are stepped by hand."""
     feeders: dict[LaneId, Feeder] = field(default_factory=dict)
     """Loops of threads that go on when others use their queues: ``library/feeding.py``."""
     fed: frozenset[int] = frozenset()

@@ -39,6 +39,8 @@ class Python:
     """Reads an attribute, which may be a property."""
     run_generator: Callable[[Machine, GeneratorV, Callable[[Value], Value], Span], None]
     """Runs the body of a generator, and something at each of its yields."""
+    step_generator: Callable[[Machine, GeneratorV, Value, Span], tuple[Value, bool] | None]
+    """Sends something to a generator, which runs to its next yield: what it yields, and whether it does."""
     make_pass: Callable[[Machine, ir.For | ir.While, Value, int], bool]
     """Makes one more pass of a loop, by its number; false if the loop was left."""
     module_name: Callable[[Machine, str, str], Value]

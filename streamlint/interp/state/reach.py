@@ -190,6 +190,8 @@ def _roots(m: Machine) -> Iterator[Value]:
             env = env.parent
     going_on = (frame for feeder in m.feeders.values() for frame in feeder.frames)
     yield from (value for frame in going_on for value in frame.env.names.values())
+    yield from (value for one in m.stepped.values() for value in one.frame.env.names.values())
+    yield from (block.source for one in m.stepped.values() for block in one.blocks)
     yield from (frame.result for frame in m.frames if frame.result is not None)
     yield from m.life.held
     yield from m.life.kept

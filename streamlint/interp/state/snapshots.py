@@ -11,6 +11,7 @@ from streamlint.interp.state.forms import Forms
 from streamlint.interp.state.lives import Lifetimes
 from streamlint.interp.state.numbers import Numbers
 from streamlint.interp.state.path import Path
+from streamlint.interp.state.stepped import Stepped
 from streamlint.interp.state.stored import Stores
 from streamlint.interp.state.values import HeapObject
 
@@ -58,6 +59,8 @@ def _copied(value: object) -> object:
         case HeapObject():
             # Most of what a path has are these. What they hold is values, and nothing that can change.
             return HeapObject(*[part.copy() if type(part) in _FILLED else part for part in _PARTS(value)])
+        case Stepped():
+            return value.copied()
         case Lifetimes() | Captures() | Recording() | Forms() | Numbers() | Stores():
             changes: dict[str, Any] = {f.name: _copied(getattr(value, f.name)) for f in fields(value)}
             return replace(value, **changes)
@@ -67,4 +70,4 @@ def _copied(value: object) -> object:
 
 _PARTS = attrgetter(*(f.name for f in fields(HeapObject)))
 _FILLED = frozenset({dict, list})
-_MUTABLE = (dict, list, set, HeapObject, Lifetimes, Captures, Recording, Forms, Numbers, Stores)
+_MUTABLE = (dict, list, set, HeapObject, Lifetimes, Captures, Recording, Forms, Numbers, Stepped, Stores)
