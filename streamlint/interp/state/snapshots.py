@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import fields
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,8 @@ from streamlint.interp.state.stored import Stores
 from streamlint.interp.state.values import HeapObject
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from streamlint.interp.state.machine import Machine
 
 
@@ -24,7 +26,7 @@ def take(m: Machine) -> dict[str, object]:
 
     Values are immutable and shared; variables of closures are shared too.
     """
-    return {name: _copied(getattr(m, name)) for name in _STATE}
+    return {name: _copied(value) for name, value in zip(_STATE, _VALUES(m), strict=True)}
 
 
 def restore(m: Machine, state: dict[str, object]) -> None:
@@ -36,38 +38,41 @@ def restore(m: Machine, state: dict[str, object]) -> None:
 
 
 _STATE = tuple(f.name for f in fields(Path))
+_VALUES = attrgetter(*_STATE)
 
 
-def _copied(value: object) -> object:
+def _copied(value: Any) -> Any:
     """A copy of a container or a mutable record, and of those in it; the rest is immutable.
 
     All elements of a container are of one kind.
     """
-    match value:
-        case dict():
-            if isinstance(next(iter(value.values()), None), _MUTABLE):
-                return {key: _copied(item) for key, item in value.items()}
-            return dict(value)
-        case list():
-            return (
-                [_copied(item) for item in value]
-                if isinstance(next(iter(value), None), _MUTABLE)
-                else list(value)
-            )
-        case set():
-            return set(value)
-        case HeapObject():
-            # Most of what a path has are these. What they hold is values, and nothing that can change.
-            return HeapObject(*[part.copy() if type(part) in _FILLED else part for part in _PARTS(value)])
-        case Stepped():
-            return value.copied()
-        case Lifetimes() | Captures() | Recording() | Forms() | Numbers() | Stores():
-            changes: dict[str, Any] = {f.name: _copied(getattr(value, f.name)) for f in fields(value)}
-            return replace(value, **changes)
-        case _:
-            return value
+    copy = _COPIES.get(type(value))
+    return value if copy is None else copy(value)
 
 
-_PARTS = attrgetter(*(f.name for f in fields(HeapObject)))
+def _dict(value: dict[Any, Any]) -> dict[Any, Any]:
+    if value and type(next(iter(value.values()))) in _COPIES:
+        return {key: _copied(item) for key, item in value.items()}
+    return value.copy()
+
+
+def _list(value: list[Any]) -> list[Any]:
+    return [_copied(item) for item in value] if value and type(value[0]) in _COPIES else value.copy()
+
+
+def _record(kind: type, copied: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Copies what has fields, and these."""
+    parts = attrgetter(*(f.name for f in fields(kind)))
+    return lambda value: kind(*[copied(part) for part in parts(value)])
+
+
 _FILLED = frozenset({dict, list})
-_MUTABLE = (dict, list, set, HeapObject, Lifetimes, Captures, Recording, Forms, Numbers, Stepped, Stores)
+_COPIES: dict[type, Callable[[Any], Any]] = {
+    dict: _dict,
+    list: _list,
+    set: set.copy,
+    # Most of what a path has are these. What they hold is values, and nothing that can change.
+    HeapObject: _record(HeapObject, lambda part: part.copy() if type(part) in _FILLED else part),
+    Stepped: Stepped.copied,
+    **{kind: _record(kind, _copied) for kind in (Lifetimes, Captures, Recording, Forms, Numbers, Stores)},
+}

@@ -23,7 +23,7 @@ Plain: TypeAlias = "int | float | complex | str | bytes | bool | None"
 
 
 class _Once(type):
-    """Each symbol is made once, and forgotten with the last value that has it."""
+    """Each symbol is made once, and known as long as some value has it."""
 
     if not TYPE_CHECKING:
 
@@ -35,26 +35,32 @@ class _Once(type):
                 made = type.__call__(cls, *parts)
                 made._kinds = _kinds_in(cls, parts)
                 made._owner = parts[0] if cls in _OWNED else None
-                _MADE[what] = entry = _Entry(made, _forget)
-                entry.what = what
+                _MADE[what] = ref(made)
+                if len(_MADE) > _Once.most:
+                    _forget()
             return made
 
-
-class _Entry(ref[Any]):
-    """A symbol that was made, and what finds it."""
-
-    __slots__ = ("what",)
-
-    what: tuple[object, ...]
+    most: int
+    """Entries of ``_MADE`` at which those without a symbol are dropped."""
 
 
-_MADE: dict[tuple[object, ...], _Entry] = {}
+_MADE: dict[tuple[object, ...], ref[Any]] = {}
+"""By kind and fields. An entry keeps the symbols that are fields of its own, which were made before it."""
+_ROOM = 20_000
 
 
-def _forget(gone: ref[Any]) -> None:
-    assert isinstance(gone, _Entry)
-    if _MADE.get(gone.what) is gone:
-        del _MADE[gone.what]
+def _forget() -> None:
+    """Drops the entries of symbols that no value has any more, a whole before its parts.
+
+    A function that is called for each symbol when it goes takes as long as making it does.
+    """
+    for what in reversed(tuple(_MADE)):
+        if _MADE[what]() is None:
+            del _MADE[what]
+    _Once.most = 2 * len(_MADE) + _ROOM
+
+
+_Once.most = _ROOM
 
 
 class _Symbol(metaclass=_Once):
@@ -354,7 +360,10 @@ def said(symbol: Symbol) -> str:
 
 def has(symbol: Symbol, *kinds: type) -> bool:
     """Whether it is of one of these kinds, or a symbol in it is."""
-    return any(symbol._kinds & _BITS[kind] for kind in kinds)
+    for kind in kinds:  # asked a million times: no generator
+        if symbol._kinds & _BITS[kind]:
+            return True
+    return False
 
 
 def is_computed(symbol: Symbol) -> bool:
