@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import field, replace
-from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
-from streamlint.frozen import frozen
+from streamlint.frozen import Enumeration, frozen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from streamlint.trace import BufferId, OpId, Trace
 
 
-class Confidence(Enum):
+class Confidence(Enumeration):
     """How sure a finding is; computed from facts, never chosen by a rule."""
 
     POSSIBLE = "possible"
@@ -30,7 +29,7 @@ class Confidence(Enum):
         return {"possible": 0, "likely": 1, "certain": 2}[self.value]
 
 
-class Severity(Enum):
+class Severity(Enumeration):
     ERROR = "error"
     """Wrong results, an error or a deadlock."""
     WARNING = "warning"
@@ -39,7 +38,7 @@ class Severity(Enum):
     """Correct, but slow or redundant."""
 
 
-class Seen(Enum):
+class Seen(Enumeration):
     """Where a finding comes from."""
 
     PREDICTED = "predicted from source"

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from streamlint.frozen import frozen
+from streamlint.frozen import Enumeration, frozen
 
 if TYPE_CHECKING:
     from streamlint.models.schema import Effect
     from streamlint.trace import StreamKind
 
 
-class Lib(Enum):
+class Lib(Enumeration):
     """Libraries that keep a current stream (or name streams explicitly) on their own."""
 
     TORCH = "torch"
@@ -71,7 +70,7 @@ class Lib(Enum):
                 return str(self.value)
 
 
-class Role(Enum):
+class Role(Enumeration):
     """What kind of object a method belongs to."""
 
     STREAM = "stream"

@@ -27,10 +27,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
-from streamlint.frozen import frozen
+from streamlint.frozen import Enumeration, frozen
 from streamlint.order.hb import HappensBefore, Ordering, Verdict
 from streamlint.trace import (
     NOTHING,
@@ -63,7 +62,7 @@ _NONE: frozenset[Doubt] = frozenset()
 _ALIAS = frozenset({Doubt.ALIAS})
 
 
-class ConflictKind(Enum):
+class ConflictKind(Enumeration):
     """What the later access does to the earlier. A later update of what was written is a read of it."""
 
     READ_AFTER_WRITE = "read after write"

@@ -23,11 +23,10 @@ unresolved call that is taken to launch something): of the two errors, a missed 
 
 from __future__ import annotations
 
-from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from streamlint.frozen import frozen
+from streamlint.frozen import Enumeration, frozen
 from streamlint.order.clocks import known
 from streamlint.order.hb_build import Builder, EdgeKind
 from streamlint.trace import Copy, Doubt, HostEffect, OpId, Trace
@@ -42,7 +41,7 @@ __all__ = ["Edge", "EdgeKind", "HappensBefore", "Ordering", "Verdict"]
 _NONE: frozenset[Doubt] = frozenset()
 
 
-class Verdict(Enum):
+class Verdict(Enumeration):
     YES = "ordered"
     NO = "unordered"
     UNKNOWN = "ordered only if an assumption holds"

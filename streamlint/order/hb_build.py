@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import NamedTuple, TypeAlias
 
+from streamlint.frozen import Enumeration
 from streamlint.order.clocks import Clocks, Place, Source, known
 from streamlint.order.hb_streams import (
     NO_DOUBT,
@@ -57,7 +57,7 @@ from streamlint.trace import (
 )
 
 
-class EdgeKind(Enum):
+class EdgeKind(Enumeration):
     """Why two ops are ordered."""
 
     STREAM = "same stream"

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-from enum import Enum
 from functools import cache
 from typing import NamedTuple
 
+from streamlint.frozen import Enumeration
 
-class Kind(Enum):
+
+class Kind(Enumeration):
     CALLS = "calls"
     """A function or class of this name is called: ``Loader(``."""
     ASSIGNS = "assigns"

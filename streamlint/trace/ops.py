@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import field
-from enum import Enum
 from typing import TypeAlias, TypeGuard
 
-from streamlint.frozen import frozen
+from streamlint.frozen import Enumeration, frozen
 from streamlint.trace.things import (
     MAIN_LANE,
     Access,
@@ -34,7 +33,7 @@ from streamlint.trace.things import (
 )
 
 
-class Role(Enum):
+class Role(Enumeration):
     """What an op stands for."""
 
     CODE = "what the code does"
@@ -309,7 +308,7 @@ class DestroyEvent(OpBase):
     event: EventId
 
 
-class CaptureMode(Enum):
+class CaptureMode(Enumeration):
     """Which threads may not make calls that are unsafe while something is captured, such as an allocation."""
 
     GLOBAL = "no thread"
@@ -376,7 +375,7 @@ Op: TypeAlias = (
 )
 
 
-class Provenance(Enum):
+class Provenance(Enumeration):
     STATIC = "predicted from source"
     OBSERVED = "recorded on a GPU"
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import TypeAlias
 
-from streamlint.frozen import frozen
+from streamlint.frozen import Enumeration, frozen
 
 
 @frozen()
@@ -68,7 +67,7 @@ NOTHING: Region = (Interval(0, 0),)
 """What a tensor of size 0 has: ``torch.empty(2, 0)``, ``x[:0]``."""
 
 
-class Overlap(Enum):
+class Overlap(Enumeration):
     YES = "yes"
     NO = "no"
     MAYBE = "maybe"

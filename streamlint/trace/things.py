@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import field
-from enum import Enum, IntEnum
+from enum import IntEnum
 from typing import TYPE_CHECKING, NewType, TypeAlias
 
-from streamlint.frozen import frozen
+from streamlint.frozen import Enumeration, frozen
 from streamlint.trace.regions import WHOLE, Region
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from streamlint.source import Span
 
@@ -30,7 +30,7 @@ THREAD_DEVICE: DeviceId = "0"
 """Device 0 where it is told from that: current in a new thread of a program that works on another one."""
 
 
-class StreamKind(Enum):
+class StreamKind(Enumeration):
     """What decides a stream's implicit edges."""
 
     LEGACY = "legacy default stream"
@@ -43,7 +43,7 @@ class StreamKind(Enum):
     """A stream handed in by code that was not seen; it may equal any other stream."""
 
 
-class Space(Enum):
+class Space(Enumeration):
     """Where a buffer lives."""
 
     DEVICE = "device"
@@ -68,7 +68,7 @@ class Evidence(IntEnum):
     """The code says it: a constructor, a documented result, ``x: torch.Tensor``, ``assert x.is_cuda``."""
 
 
-class Origin(Enum):
+class Origin(Enumeration):
     """How a buffer came into the trace."""
 
     ALLOCATED = "allocated"
@@ -76,7 +76,7 @@ class Origin(Enum):
     RESULT = "result"
 
 
-class Mode(Enum):
+class Mode(Enumeration):
     READ = "read"
     WRITE = "write"
     UPDATE = "update"
@@ -90,7 +90,7 @@ class Mode(Enum):
         return self is not Mode.READ
 
 
-class Doubt(Enum):
+class Doubt(Enumeration):
     """Why an op, an edge or a finding is not certain. Confidence is computed from these."""
 
     PATH = "a branch was assumed"
@@ -269,15 +269,36 @@ class Spelling:
     """Where it wrote it so."""
 
 
-@frozen()
+_Known: TypeAlias = "Mapping[tuple[str, Named], Sequence[Spelling]]"
+
+
 class Spellings:
     """How the functions of a program write what they work with: ``self.side``, ``src[k]``.
 
-    A message calls things as the code at its place does; elsewhere the same memory has other names.
+    A message calls things as the code at its place does; elsewhere the same memory has other names. That is
+    gathered when somebody asks: most paths have nothing that a message is about.
     """
 
-    known: Mapping[tuple[str, Named], Sequence[Spelling]] = field(default_factory=dict)
-    """By function and thing, in order."""
+    __slots__ = ("_gather", "_known")
+
+    def __init__(self, gather: Callable[[], _Known] = dict) -> None:
+        self._gather: Callable[[], _Known] | None = gather
+        self._known: _Known = {}
+
+    @property
+    def known(self) -> _Known:
+        """By function and thing, in order."""
+        if self._gather is not None:
+            self._known, self._gather = self._gather(), None
+        return self._known
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Spellings) and self.known == other.known
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _gathered, (dict(self.known),)
 
     def at(self, function: str, op: OpId, span: Span, thing: Named) -> str:
         """What a function calls something at an op: as it stands there, or before that, variables first.
@@ -289,6 +310,10 @@ class Spellings:
         there = [one for one in found if span.line <= one.line <= span.end_line]
         best = max(there or found, key=lambda one: (one.is_name, one.since), default=None)
         return "" if best is None else best.text
+
+
+def _gathered(known: _Known) -> Spellings:
+    return Spellings(lambda: known)
 
 
 @frozen()
@@ -303,7 +328,7 @@ class Graph:
     span: Span | None = None
 
 
-class MonitorKind(Enum):
+class MonitorKind(Enumeration):
     LOCK = "lock"
     """One thread holds it at a time: a wait takes it, a signal gives it back."""
     FLAG = "flag"
@@ -358,7 +383,7 @@ class Site:
     call: int = 0
 
 
-class HostEffect(Enum):
+class HostEffect(Enumeration):
     """What a copy means to the host thread that issues it (measured: docs/semantics)."""
 
     ASYNC = "returns at once"
@@ -367,7 +392,7 @@ class HostEffect(Enum):
     BLOCKS_OBSERVED = "was seen to block, which no document promises"
 
 
-class Purpose(Enum):
+class Purpose(Enumeration):
     """Why the host waits in a call."""
 
     ORDER = "the call is there to wait: ``stream.synchronize()``"
@@ -376,7 +401,7 @@ class Purpose(Enum):
     ASIDE = "it comes with something else: host memory is staged, a capture begins"
 
 
-class AllocKind(Enum):
+class AllocKind(Enumeration):
     """What an allocation is to the stream that orders it."""
 
     CACHED = "a caching allocator hands out a block"
@@ -384,7 +409,7 @@ class AllocKind(Enum):
     CALL = "the call asks for the memory by itself: ``cudaMalloc``, ``cupy.cuda.alloc()``"
 
 
-class Makes(Enum):
+class Makes(Enumeration):
     """What an operator makes of its operand."""
 
     VALUES = "values of its own"
@@ -393,12 +418,12 @@ class Makes(Enum):
     CONVERTED = "the same values in another type, or the operand itself: ``x.half()``"
 
 
-class FreeKind(Enum):
+class FreeKind(Enumeration):
     EXPLICIT = "freed"
     DROPPED = "last reference dropped"
 
 
-class StreamChoice(Enum):
+class StreamChoice(Enumeration):
     """How the call that queued device work chose its stream."""
 
     IMPLIED = "it takes no stream: its work is on the current or the default stream"

@@ -122,8 +122,9 @@ def by_order(m: Machine, op: str, left: Symbol, right: Symbol) -> bool | None:
     open_ = frozenset("<=>")
     for asked, holds in _ORDERS.items():
         turned = asked.translate(_TURNED)
-        for question in (symbols.Compare(asked, left, right), symbols.Compare(turned, right, left)):
-            answer = m.oracle.memo.get(question)
+        for question in ((asked, left, right), (turned, right, left)):
+            compared = symbols.made_before(symbols.Compare, *question)
+            answer = m.oracle.memo.get(compared) if compared is not None else None
             if answer is not None:
                 open_ = open_ & holds if answer == 0 else open_ - holds
     return True if open_ <= _ORDERS[op] else False if open_.isdisjoint(_ORDERS[op]) else None

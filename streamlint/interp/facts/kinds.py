@@ -5,11 +5,10 @@ from __future__ import annotations
 import builtins
 import sys
 from dataclasses import replace
-from enum import Enum
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.frozen import frozen
+from streamlint.frozen import Enumeration, changed, frozen
 from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.values import ApiV, ClassV
 from streamlint.models import classes as library_classes
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from streamlint.source import Span
 
 
-class Kind(Enum):
+class Kind(Enumeration):
     MEMORY = "a tensor or an array"
     PLAIN = "a number, a text or a handle"
     MODULE = "a module of torch.nn"
@@ -41,7 +40,7 @@ class Fact:
     residence: Evidence = Evidence.ASSUMED
 
     def at_most(self, limit: Evidence) -> Fact:
-        return replace(self, by=min(self.by, limit), residence=min(self.residence, limit))
+        return changed(self, by=min(self.by, limit), residence=min(self.residence, limit))
 
 
 NOTHING = Fact(Kind.UNKNOWN)

@@ -519,9 +519,13 @@ def of_value(m: Machine, symbol: Symbol) -> Fact:
 
 def _of_symbol(m: Machine, symbol: Symbol) -> Fact:
     chain = (symbol, *symbols.owners(symbol))
-    if any(symbols.function_called(one) in python.GIVES_NUMBER for one in chain):
-        return PLAIN
-    if any(one in m.of_numpy or symbols.function_called(one).startswith("numpy.random.") for one in chain):
+    if symbols.has(symbol, symbols.Call):
+        called = [symbols.function_called(one) for one in chain]
+        if not python.GIVES_NUMBER.isdisjoint(called):
+            return PLAIN
+        if any(path.startswith("numpy.random.") for path in called):
+            return kinds.tensor(Space.PAGEABLE)
+    if not m.of_numpy.isdisjoint(chain):
         return kinds.tensor(Space.PAGEABLE)
     for one in reversed(chain):
         if isinstance(one, symbols.Item):

@@ -115,7 +115,8 @@ def _is_call_of(
 
 def _is_first_base(project: Project, target: Target, cls: ir.ClassDecl | None) -> bool:
     """Whether ``super()`` in a class stands for the class of the target."""
-    return cls is not None and project.ancestors(cls)[0][1:2] == [target.cls]
+    # Who asks for bases has the modules indexed in which they are.
+    return cls is not None and target.cls is not None and project.ancestors(cls)[0][1:2] == [target.cls]
 
 
 def argument_of(call: ir.Call, param: str, positional: Iterable[str]) -> ir.Expr | None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from streamlint.frozen import changed
 from streamlint.interp.facts import classes, guesses, known
 from streamlint.interp.facts.kinds import NO_MEMORY, Kind
 from streamlint.interp.library import (
@@ -370,7 +370,7 @@ def may_give_back(m: Machine, made: BufferV, operand: BufferV, name: str) -> Non
 
 def may_be(m: Machine, made: BufferV, operand: BufferV, *, elsewhere: bool = False) -> None:
     """A call has made a copy, or given back its operand: nothing tells which."""
-    m.buffers[made.id] = replace(m.buffers[made.id], instead_of=operand.id, elsewhere=elsewhere)
+    m.buffers[made.id] = changed(m.buffers[made.id], instead_of=operand.id, elsewhere=elsewhere)
 
 
 def _company(m: Machine, views: list[BufferV]) -> list[BufferV]:
@@ -399,7 +399,7 @@ def _known_as(m: Machine, made: BufferV, operands: Sequence[BufferV]) -> None:
     kind = max((buffer.kind for buffer in known), default=Evidence.SHOWN)
     on_device = [buffer.residence for buffer in known if buffer.space is Space.DEVICE]
     residence = max(on_device, default=Evidence.ASSUMED if known else Evidence.SHOWN)
-    m.buffers[made.id] = replace(m.buffers[made.id], kind=kind, residence=min(residence, kind))
+    m.buffers[made.id] = changed(m.buffers[made.id], kind=kind, residence=min(residence, kind))
     if len(known) == 1:
         m.made_of[made.id] = known[0].id
 
@@ -449,7 +449,7 @@ def opaque_work(
     kind = min(Evidence.INFERRED, max(m.buffers[view.id].kind for view in views))
     there = [m.buffers[view.id].residence for view in views if m.space(view) is Space.DEVICE]
     residence = min(Evidence.INFERRED, max(there, default=Evidence.ASSUMED))
-    m.buffers[made.id] = replace(m.buffers[made.id], kind=kind, residence=residence)
+    m.buffers[made.id] = changed(m.buffers[made.id], kind=kind, residence=residence)
     if len(views) == 1:
         m.made_of[made.id] = views[0].id
     # ext.shift(x.data_ptr(), n): which stream it takes is its own business.

@@ -7,10 +7,10 @@ element, other keys give other elements, each made like the container's sample. 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
+from streamlint.frozen import changed
 from streamlint.interp.facts import classes
 from streamlint.interp.library import (
     arrays,
@@ -79,7 +79,7 @@ def element(m: Machine, value: Value, at: Symbol, span: Span) -> Value:
             if value.flavor is Flavor.ARRAY:
                 tensors.read_on_host(m, value, span, "iteration")
                 return SymV(symbols.Item(symbol_of(value), at))
-            return replace(value, region=(*value.region, elements.selector_of(at)))
+            return changed(value, region=(*value.region, elements.selector_of(at)))
         case SymV(base, holds):
             return SymV(symbols.Item(base, at), elements.taken_from(m, holds))
         case _:
@@ -233,14 +233,14 @@ def _note_choice(m: Machine, held: HeapObject, owner: HeapV, at: Symbol) -> None
     for other in (*held.items, *held.entries.values(), *held.extra.values()):
         if isinstance(other, StreamV):
             picked = m.streams[other.id].chosen or other == chosen
-            m.streams[other.id] = replace(m.streams[other.id], among=f"object{owner.id}", chosen=picked)
+            m.streams[other.id] = changed(m.streams[other.id], among=f"object{owner.id}", chosen=picked)
 
 
 def _picked(value: Value, by: str) -> Value:
     """One of several elements, which of them is not known: ``self.slots[self.slot_of[name]]``."""
     match value:
         case BufferV(region=region) if by:
-            return replace(value, region=(Picked(by), *region))
+            return changed(value, region=(Picked(by), *region))
         case TupleV(items):
             return TupleV(tuple(_picked(item, by) for item in items))
         case _:
@@ -388,7 +388,7 @@ def _of_slice(m: Machine, held: HeapObject, at: Value, span: Span) -> Value:
         case ConstV(int() as i), ConstV(int() as lo) if i >= 0:
             return index(m, whole, ConstV(i + lo), span)
         case SliceV(lo=ConstV(int() as more)), ConstV(int() as lo) if _is_rest(at):
-            return index(m, whole, replace(at, lo=ConstV(lo + more)), span)
+            return index(m, whole, changed(at, lo=ConstV(lo + more)), span)
         case _:
             return index(m, whole, at, span)
 
@@ -404,10 +404,10 @@ def _view(m: Machine, value: BufferV, at: Value, span: Span) -> Value:
             sizes.waits(m, [value, at], span, "indexing with a mask")
         return made
     if value.flavor is Flavor.ARRAY and value.id in m.flat and not isinstance(at, (SliceV, TupleV)):
-        picked = replace(value, region=elements.selected(value, at))
+        picked = changed(value, region=elements.selected(value, at))
         tensors.read_on_host(m, picked, span, "read")
         return SymV(symbols.Attr(symbol_of(picked), "value"))
-    return replace(value, region=elements.selected(value, at))
+    return changed(value, region=elements.selected(value, at))
 
 
 def put(m: Machine, held: HeapObject, at: Value, value: Value) -> None:
@@ -462,7 +462,7 @@ def set_index(m: Machine, container: Value, at: Value, value: Value, span: Span)
             at = names.settle(m, at)
             target = elements.rows(m, container, at)
             if target is container:
-                target = replace(container, region=elements.selected(container, at))
+                target = changed(container, region=elements.selected(container, at))
             in_place.assign(m, target, value, span)
         case SymV() if (
             isinstance(value, BufferV) and (shown := _shows_memory(names.settle(m, at))) is not None

@@ -58,6 +58,8 @@ class Limits:
 
 
 LIMITS = Limits()
+LOOKS_AFTER = 4_096
+"""Steps after which time and memory are looked at; a path looks as often by itself."""
 
 
 @frozen()
@@ -102,6 +104,8 @@ class Budgets:
     """What the running entry left out, in words; ``taken`` empties it."""
     never_run: set[tuple[str, str]] = field(default_factory=set)
     """Classes and functions some of whose entries were not run at all, with what these are."""
+    _looked: int = 0
+    """The steps spent when time and memory were looked at last."""
     _started: float = field(default_factory=time.process_time)
     _size: int = field(default_factory=resident)
 
@@ -132,7 +136,9 @@ class Budgets:
         self.steps += steps + self.limits.path_cost
         if self.steps > self.limits.file_steps:
             raise FileCut(f"more than {self.limits.file_steps} steps")
-        self.look()
+        if self.steps - self._looked > LOOKS_AFTER:
+            self._looked = self.steps
+            self.look()
 
     def look(self) -> None:
         """The last resort: what is left when no other limit holds."""

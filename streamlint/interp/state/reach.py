@@ -37,16 +37,21 @@ def unreachable(m: Machine, wanted: set[BufferId]) -> set[BufferId]:
     missing = wanted - _in_flight(m)
     if not missing:
         return missing
-    roots = [root for root in _roots(m) if type(root) in _HOLD]
-    # Most are held by a name, which is seen at once.
-    for root in roots:
-        if isinstance(root, BufferV) and not root.bare:
-            if root.region:
-                _found(m, root.id, missing)
-            _found(m, m.life.moved.get(root.id, root).id, missing)
+    roots: list[Value] = []
+    moved, same = m.life.moved, m.life.same
+    # Most are held by a name, which is seen at once, and nothing else is looked at then.
+    for root in _roots(m):
+        if type(root) is not BufferV:
+            if type(root) in _HOLD:
+                roots.append(root)
+        elif not root.bare:
+            meant = moved.get(root.id, root).id
+            for number in (root.id, meant) if root.region else (meant,):
+                if number in missing or number in same:
+                    _found(m, number, missing)
             if not missing:
                 return missing
-    return _not_reached(m, (root for root in roots if not isinstance(root, BufferV)), missing)
+    return _not_reached(m, roots, missing)
 
 
 def reached(m: Machine, roots: Iterable[Value], wanted: set[BufferId]) -> set[BufferId]:
@@ -114,14 +119,14 @@ def _not_reached(m: Machine, roots: Iterable[Value], missing: set[BufferId]) -> 
             else:
                 waiting += [part for part in inside(m, value, scopes) if type(part) in _HOLD]
                 if isinstance(value, SymV):
-                    waiting += _computed(m, value.symbol)
+                    waiting += _computed(m, value.symbol) if m.guesses else ()
                     waiting += of_objects.pop(stored.whole(value.symbol), ()) if of_objects else ()
     return missing
 
 
 def _computed(m: Machine, symbol: Symbol) -> Iterator[Value]:
     """What an operator on unknown values gave that turned out to be a tensor: ``squares = x * x``."""
-    for one in (symbol, *symbols.owners(symbol)) if m.guesses else ():
+    for one in (symbol, *symbols.owners(symbol)):
         if one in m.guesses and one in m.roles:
             yield m.roles[one]
 

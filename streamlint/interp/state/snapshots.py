@@ -41,7 +41,7 @@ _STATE = tuple(f.name for f in fields(Path))
 _VALUES = attrgetter(*_STATE)
 
 
-def _copied(value: Any) -> Any:
+def _copied(value: Any) -> Any:  # noqa: ANN401
     """A copy of a container or a mutable record, and of those in it; the rest is immutable.
 
     All elements of a container are of one kind.

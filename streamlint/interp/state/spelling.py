@@ -13,6 +13,8 @@ from streamlint.interp.state.values import BufferV, EventV, Flavor, GraphV, Stre
 from streamlint.trace import OpId, Spelling, Spellings
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
     from streamlint.source import Span
@@ -52,10 +54,18 @@ def _is_number(value: Value) -> bool:
 
 
 def of(m: Machine) -> Spellings:
-    """What the functions call the streams, events and memory of a path."""
+    """What the functions call the streams, events and memory of a path that is done."""
+    written, roles = m.written, m.roles
+    return Spellings(lambda: _gathered(written, roles))
+
+
+def _gathered(
+    spelled: Mapping[tuple[str, Value | Symbol], Sequence[tuple[int, ir.Expr]]],
+    roles: Mapping[Symbol, Value],
+) -> dict[tuple[str, Named], list[Spelling]]:
     known: dict[tuple[str, Named], list[Spelling]] = {}
-    for (function, what), written in m.written.items():
-        value = what if isinstance(what, (StreamV, EventV, GraphV, BufferV)) else m.roles.get(what)  # type: ignore[arg-type]
+    for (function, what), written in spelled.items():
+        value = what if isinstance(what, (StreamV, EventV, GraphV, BufferV)) else roles.get(what)  # type: ignore[arg-type]
         named = None if value is None or _is_number(value) else _named(value)
         if named is None:
             continue
@@ -66,7 +76,7 @@ def of(m: Machine) -> Spellings:
                 found.append(Spelling(said, OpId(since), isinstance(e, ir.Name), e.span.line))
     for found in known.values():
         found.sort(key=lambda one: one.since)
-    return Spellings(known)
+    return known
 
 
 def _named(value: Value) -> Named | None:

@@ -8,7 +8,7 @@ for messages what a symbol stands for; nothing takes that text apart again.
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, get_args
 from weakref import ref
 
 from streamlint.frozen import frozen
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from streamlint.trace import Region
 
+_S = TypeVar("_S", bound="_Symbol")
 Plain: TypeAlias = "int | float | complex | str | bytes | bool | None"
 
 
@@ -61,6 +62,12 @@ def _forget() -> None:
 
 
 _Once.most = _ROOM
+
+
+def made_before(kind: type[_S], *parts: object) -> _S | None:
+    """The symbol of these parts if there is one: what nobody has asked about none was made for."""
+    known = _MADE.get((kind, *parts))
+    return known() if known is not None else None
 
 
 class _Symbol(metaclass=_Once):
@@ -360,10 +367,8 @@ def said(symbol: Symbol) -> str:
 
 def has(symbol: Symbol, *kinds: type) -> bool:
     """Whether it is of one of these kinds, or a symbol in it is."""
-    for kind in kinds:  # asked a million times: no generator
-        if symbol._kinds & _BITS[kind]:
-            return True
-    return False
+    own = symbol._kinds
+    return any([own & _BITS[kind] for kind in kinds])  # a generator takes longer
 
 
 def is_computed(symbol: Symbol) -> bool:

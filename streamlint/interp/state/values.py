@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
-from streamlint.frozen import frozen
+from streamlint.frozen import Enumeration, frozen
 from streamlint.interp.state import symbols
 from streamlint.trace import (
     WHOLE,
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from streamlint.trace import Doubt, LaneId
 
 
-class Flavor(Enum):
+class Flavor(Enumeration):
     """Which library's object stands for a buffer: it decides what indexing and methods mean."""
 
     TORCH = "tensor"
@@ -226,7 +225,7 @@ class ContextV:
     """The stream that was current waits for this one when the block is left."""
 
 
-class ContextKind(Enum):
+class ContextKind(Enumeration):
     STREAM = "stream"
     DEVICE = "device"
     ALLOCATOR = "allocator"
@@ -304,7 +303,7 @@ TRUE = ConstV(True)
 FALSE = ConstV(False)
 
 
-class Shape(Enum):
+class Shape(Enumeration):
     INSTANCE = "instance"
     LIST = "list"
     DICT = "dict"
