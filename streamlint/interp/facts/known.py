@@ -64,8 +64,8 @@ class _Asking:
 class _Partial:
     """What was found for a question that leads back to an open one, which may not be all.
 
-    It would be found again in just the same way while the questions that it came back to stay open, and none of
-    the others that it asked is opened. Then it is dropped.
+    It would be found again in just the same way while the questions that it came back to stay open, and none
+    of the others that it asked is opened. Then it is dropped.
     """
 
     fact: Fact

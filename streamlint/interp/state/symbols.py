@@ -367,8 +367,14 @@ def said(symbol: Symbol) -> str:
 
 def has(symbol: Symbol, *kinds: type) -> bool:
     """Whether it is of one of these kinds, or a symbol in it is."""
-    own = symbol._kinds
-    return any([own & _BITS[kind] for kind in kinds])  # a generator takes longer
+    wanted = _WANTED.get(kinds)
+    if wanted is None:
+        wanted = _WANTED[kinds] = sum(_BITS[kind] for kind in kinds)
+    return bool(symbol._kinds & wanted)
+
+
+_WANTED: dict[tuple[type, ...], int] = {}
+"""The bits of the kinds that are asked for together."""
 
 
 def is_computed(symbol: Symbol) -> bool:
