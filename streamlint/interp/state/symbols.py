@@ -55,7 +55,9 @@ def _forget() -> None:
 
     A function that is called for each symbol when it goes takes as long as making it does.
     """
-    for what in reversed(tuple(_MADE)):
+    left = list(_MADE)
+    while left:
+        what = left.pop()  # not held by the list: the entry keeps the parts
         if _MADE[what]() is None:
             del _MADE[what]
     _Once.most = 2 * len(_MADE) + _ROOM
