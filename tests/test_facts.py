@@ -8,11 +8,13 @@ import pytest
 
 from streamlint.interp.facts import known, scopes
 from streamlint.interp.facts.relevance import all_classes
+from streamlint.interp.state.budgets import Most
 from streamlint.interp.state.project import Project
 from streamlint.lower import index_module
 
 if TYPE_CHECKING:
     from streamlint import ir
+    from streamlint.interp.facts.kinds import Fact
 
 IN_CIRCLES = """
 import torch
@@ -51,7 +53,7 @@ def start(n):
 """
 
 
-def _facts(module: ir.Module) -> list[known.Fact]:
+def _facts(module: ir.Module) -> list[Fact]:
     facts = known.Facts(Project(lambda name: module if name == module.name else None))
     found = []
     for decl, cls in scopes.methods_and_functions(module):
@@ -67,7 +69,7 @@ def test_partial_answers_are_those_that_would_be_found_again(
     most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = index_module(IN_CIRCLES, "loops.py", "loops", False)
-    monkeypatch.setattr(known, "MOST_OPEN", known.Most(most, "what values are"))
+    monkeypatch.setattr(known, "MOST_OPEN", Most(most, "what values are"))
     kept = _facts(module)
     monkeypatch.setattr(known._Partial, "holds", lambda *_: False)
     assert kept == _facts(module)

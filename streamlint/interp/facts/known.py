@@ -110,7 +110,11 @@ class Facts:
         partial = self._partial.get(question)
         if partial is not None and partial.holds(depth):
             asking = partial.asking
-            self._cut.update(self._open if asking.limited else self._open.keys() & asking.asked)
+            if asking.limited:
+                self.project.budgets.cut(MOST_OPEN)
+                self._cut.update(self._open)
+            else:
+                self._cut.update(self._open.keys() & asking.asked)
             self._note(question, replace(asking, deepest=depth + asking.deepest - partial.depth))
             return partial.fact
         return self._asked(question, answer)
