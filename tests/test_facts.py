@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from streamlint.interp.facts import known, scopes
+from streamlint.interp.facts import circles, known, scopes
 from streamlint.interp.facts.relevance import all_classes
 from streamlint.interp.state.budgets import Most
 from streamlint.interp.state.project import Project
@@ -69,7 +69,7 @@ def test_partial_answers_are_those_that_would_be_found_again(
     most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = index_module(IN_CIRCLES, "loops.py", "loops", False)
-    monkeypatch.setattr(known, "MOST_OPEN", Most(most, "what values are"))
+    monkeypatch.setattr(circles, "MOST_OPEN", Most(most, "what values are"))
     kept = _facts(module)
-    monkeypatch.setattr(known._Partial, "holds", lambda *_: False)
+    monkeypatch.setattr(circles._Partial, "holds", lambda *_: False)
     assert kept == _facts(module)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from streamlint.interp.state import symbols
+from streamlint.interp.state import once, symbols
 from streamlint.interp.state.symbols import Attr, Binary, Compare, Fresh, Item, Not, Param, text_of
 
 if TYPE_CHECKING:
@@ -33,29 +33,29 @@ def test_constants_that_python_calls_equal_are_told_apart(one: object, other: ob
 
 def test_symbols_are_forgotten_when_no_value_has_them() -> None:
     gc.collect()
-    symbols._forget()
-    before = len(symbols._MADE)
+    once.forget()
+    before = len(once._MADE)
     made: list[Symbol] = [Item(Attr(X, f"only here {number}"), X) for number in range(100)]
-    assert len(symbols._MADE) >= before + 2 * len(made)
-    symbols._forget()
+    assert len(once._MADE) >= before + 2 * len(made)
+    once.forget()
     assert Item(Attr(X, "only here 7"), X) is made[7]
     made.clear()
-    symbols._forget()
-    assert len(symbols._MADE) <= before
+    once.forget()
+    assert len(once._MADE) <= before
 
 
 def test_what_is_forgotten_is_a_part_of_what_was_made() -> None:
-    symbols._forget()
-    most = symbols._Once.most
+    once.forget()
+    most = once.Once.most
     for number in range(2 * most):
         Attr(X, f"only here {number}")
-    assert len(symbols._MADE) <= most
+    assert len(once._MADE) <= most
 
 
 def test_what_nobody_has_made_is_not_made_by_asking_for_it() -> None:
-    assert symbols.made_before(Attr, X, "never made") is None
+    assert once.made_before(Attr, X, "never made") is None
     made = Attr(X, "made")
-    assert symbols.made_before(Attr, X, "made") is made
+    assert once.made_before(Attr, X, "made") is made
 
 
 @pytest.mark.parametrize(

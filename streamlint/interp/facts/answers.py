@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp.state import names, symbols
+from streamlint.interp.state import names, once, symbols
 from streamlint.interp.state.values import (
     ApiV,
     BufferV,
@@ -123,7 +123,7 @@ def by_order(m: Machine, op: str, left: Symbol, right: Symbol) -> bool | None:
     for asked, holds in _ORDERS.items():
         turned = asked.translate(_TURNED)
         for question in ((asked, left, right), (turned, right, left)):
-            compared = symbols.made_before(symbols.Compare, *question)
+            compared = once.made_before(symbols.Compare, *question)
             answer = m.oracle.memo.get(compared) if compared is not None else None
             if answer is not None:
                 open_ = open_ & holds if answer == 0 else open_ - holds

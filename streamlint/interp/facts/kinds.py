@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, TypeAlias
 from streamlint import ir
 from streamlint.frozen import frozen
 from streamlint.interp.facts import classes, flags, kinds, places, scopes, writes
+from streamlint.interp.facts.circles import Circles
 from streamlint.interp.facts.kinds import NOTHING, PLAIN, Fact, Kind, joined, surest
 from streamlint.interp.facts.relevance import all_classes
 from streamlint.interp.state import counted, symbols
-from streamlint.interp.state.budgets import Most
 from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.scope import Scope, Target
 from streamlint.interp.state.values import ApiV, ClassV, FuncV
@@ -50,106 +50,18 @@ class Told:
 
 
 @dataclass(slots=True)
-class _Asking:
-    """An open question, and what has been asked for it so far that has no answer for good."""
-
-    asked: set[_Question] = field(default_factory=set)
-    deepest: int = 0
-    """The most questions that were open at a time."""
-    limited: bool = False
-    """Whether there were too many."""
-
-
-@frozen()
-class _Partial:
-    """What was found for a question that leads back to an open one, which may not be all.
-
-    It would be found again in just the same way while the questions that it came back to stay open, and none
-    of the others that it asked is opened. Then it is dropped.
-    """
-
-    fact: Fact
-    depth: int
-    """How many questions were open when it was asked."""
-    asking: _Asking
-
-    def holds(self, depth: int) -> bool:
-        """Whether as much is left of the limit as it took, or, if it came to that, as there was."""
-        deepest = depth + self.asking.deepest - self.depth
-        return depth == self.depth if self.asking.limited else deepest <= MOST_OPEN.number
-
-
-@dataclass(slots=True)
 class Facts:
     """Answers for one project; a question is asked once."""
 
     project: Project
-    _answers: dict[_Question, Fact] = field(default_factory=dict)
     _told: dict[tuple[str, str, Span], Told] = field(default_factory=dict)
-    _open: dict[_Question, _Asking] = field(default_factory=dict)
-    """The innermost one last."""
-    _cut: set[_Question] = field(default_factory=set)
-    """Open questions that came back to themselves: what was found inside of them may not be all."""
-    _partial: dict[_Question, _Partial] = field(default_factory=dict)
-    _askers: dict[_Question, list[_Question]] = field(default_factory=dict)
-    """Of the partial answers, those for which a question was asked."""
+    _asked: Circles[_Question] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._asked = Circles(self.project)
 
     def _once(self, question: _Question, answer: Callable[[], Fact]) -> Fact:
-        known = self._answers.get(question)
-        if known is not None:
-            return known
-        depth = len(self._open)
-        if question in self._open:
-            self._cut.add(question)
-            self._note(question, _Asking(deepest=depth))
-            return NOTHING
-        if not self.project.budgets.allows(MOST_OPEN, depth):
-            self._cut.update(self._open)
-            self._note(question, _Asking(deepest=depth, limited=True))
-            return NOTHING
-        partial = self._partial.get(question)
-        if partial is not None and partial.holds(depth):
-            asking = partial.asking
-            if asking.limited:
-                self.project.budgets.cut(MOST_OPEN)
-                self._cut.update(self._open)
-            else:
-                self._cut.update(self._open.keys() & asking.asked)
-            self._note(question, replace(asking, deepest=depth + asking.deepest - partial.depth))
-            return partial.fact
-        return self._asked(question, answer)
-
-    def _asked(self, question: _Question, answer: Callable[[], Fact]) -> Fact:
-        depth = len(self._open)
-        self._drop_askers(question)
-        asking = self._open[question] = _Asking(deepest=depth)
-        try:
-            found = answer()
-        finally:
-            del self._open[question]
-            self._cut.discard(question)
-            self._drop_askers(question)
-        if not self._cut:
-            self._answers[question] = found
-            return found
-        self._partial[question] = _Partial(found, depth, asking)
-        for each in asking.asked:
-            self._askers.setdefault(each, []).append(question)
-        self._note(question, asking)
-        return found
-
-    def _note(self, question: _Question, asking: _Asking) -> None:
-        """The innermost open question asks another one, and all that this one asks."""
-        if self._open:
-            around = self._open[next(reversed(self._open))]
-            around.asked.add(question)
-            around.asked |= asking.asked
-            around.deepest = max(around.deepest, asking.deepest)
-            around.limited = around.limited or asking.limited
-
-    def _drop_askers(self, question: _Question) -> None:
-        for asker in self._askers.pop(question, ()):
-            self._partial.pop(asker, None)
+        return self._asked.once(question, answer)
 
     # ------------------------------------------------------------------ parameters, fields, results
 
@@ -469,10 +381,6 @@ class Facts:
 
     def _place(self, scope: Scope, e: ir.Expr) -> Fact:
         return places.meant(e, lambda inner: self.of_expression(scope, inner))
-
-
-MOST_OPEN = Most(24, "what values are")
-"""Questions that lead to each other."""
 
 
 def _is_none(e: ir.Expr) -> bool:

@@ -8,77 +8,31 @@ for messages what a symbol stands for; nothing takes that text apart again.
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, get_args
-from weakref import ref
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from streamlint.frozen import frozen
 from streamlint.interp.state.budgets import LIMITS, short
+from streamlint.interp.state.once import Once
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from streamlint.trace import Region
 
-_S = TypeVar("_S", bound="_Symbol")
 Plain: TypeAlias = "int | float | complex | str | bytes | bool | None"
 
 
-class _Once(type):
-    """Each symbol is made once, and known as long as some value has it."""
-
-    if not TYPE_CHECKING:
-
-        def __call__(cls, *parts: object) -> object:
-            what = (cls, *parts)
-            known = _MADE.get(what)
-            made = known() if known is not None else None
-            if made is None:
-                made = type.__call__(cls, *parts)
-                made._kinds = _kinds_in(cls, parts)
-                made._owner = parts[0] if cls in _OWNED else None
-                _MADE[what] = ref(made)
-                if len(_MADE) > _Once.most:
-                    _forget()
-            return made
-
-    most: int
-    """Entries of ``_MADE`` at which those without a symbol are dropped."""
-
-
-_MADE: dict[tuple[object, ...], ref[Any]] = {}
-"""By kind and fields. An entry keeps the symbols that are fields of its own, which were made before it."""
-_ROOM = 20_000
-
-
-def _forget() -> None:
-    """Drops the entries of symbols that no value has any more, a whole before its parts.
-
-    A function that is called for each symbol when it goes takes as long as making it does.
-    """
-    left = list(_MADE)
-    while left:
-        what = left.pop()  # not held by the list: the entry keeps the parts
-        if _MADE[what]() is None:
-            del _MADE[what]
-    _Once.most = 2 * len(_MADE) + _ROOM
-
-
-_Once.most = _ROOM
-
-
-def made_before(kind: type[_S], *parts: object) -> _S | None:
-    """The symbol of these parts if there is one: what nobody has asked about none was made for."""
-    known = _MADE.get((kind, *parts))
-    return known() if known is not None else None
-
-
-class _Symbol(metaclass=_Once):
+class _Symbol(metaclass=Once):
     __slots__ = ("__weakref__", "_kinds", "_owner", "_text")
 
     _kinds: int
     """Which kinds of symbols it is made of, its own too: a bit for each."""
     _owner: Symbol | None
     """See ``owner``."""
+
+    def _complete(self, parts: tuple[Any, ...]) -> None:
+        self._kinds = _kinds_in(type(self), parts)
+        self._owner = parts[0] if type(self) in _OWNED else None
 
 
 @frozen(eq=False)
