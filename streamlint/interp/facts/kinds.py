@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import builtins
 import sys
+from dataclasses import replace
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.frozen import Enumeration, changed, frozen
+from streamlint.frozen import frozen
 from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.values import ApiV, ClassV
 from streamlint.models import classes as library_classes
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from streamlint.source import Span
 
 
-class Kind(Enumeration):
+class Kind(Enum):
     MEMORY = "a tensor or an array"
     PLAIN = "a number, a text or a handle"
     MODULE = "a module of torch.nn"
@@ -39,7 +41,7 @@ class Fact:
     residence: Evidence = Evidence.ASSUMED
 
     def at_most(self, limit: Evidence) -> Fact:
-        return changed(self, by=min(self.by, limit), residence=min(self.residence, limit))
+        return replace(self, by=min(self.by, limit), residence=min(self.residence, limit))
 
 
 NOTHING = Fact(Kind.UNKNOWN)

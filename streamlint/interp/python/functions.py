@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.frozen import changed
 from streamlint.interp.facts import classes, decorators, kinds, known, modules, patches, touching
 from streamlint.interp.library import annotated, arrays, escape, named_host, tensors, unresolved
 from streamlint.interp.python import caching, keywords, pipelines
@@ -200,7 +200,7 @@ def _cut(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, Value], s
     before = len(m.ops)
     result = _not_followed(m, func, args, kwargs, span)
     for number, op in enumerate(m.ops[before:], before):
-        m.ops[number] = changed(op, doubts=op.doubts | {Doubt.BUDGET})
+        m.ops[number] = replace(op, doubts=op.doubts | {Doubt.BUDGET})
     return result
 
 
