@@ -56,8 +56,6 @@ def settle(problem: Problem, judged: Judged, run: Run, paths: Sequence[Judged]) 
             return problem
         return replace(problem, doubts=problem.doubts | {Doubt.SOME_PATHS})
     doubts = set(blocking.doubts_of(judged, problem))
-    if Doubt.SOME_PATHS in doubts and _is_of_next_backward(judged, problem.earlier, problem.later):
-        doubts.discard(Doubt.SOME_PATHS)
     earlier, later = judged.op(problem.earlier), judged.op(problem.later)
     doubts -= answered(judged, problem, run.entry)
     doubts -= refills.answered(judged, problem)
@@ -395,18 +393,6 @@ def barriers_between(judged: Judged, first: OpId, second: OpId) -> set[Doubt]:
     stream = stream_of(judged.op(first))
     between = map(judged.op, judged.numbers(Barrier, first=first + 1, before=second))
     return {op.why for op in between if isinstance(op, Barrier) and stream in op.streams}
-
-
-def _is_of_next_backward(judged: Judged, first: OpId, second: OpId) -> bool:
-    """Whether a backward pass begins between two ops of hooks that count: in that they count anew.
-
-    ``if not self.missing: self.work = dist.all_reduce(self.flat, async_op=True)``: no hook of that pass comes
-    after it, but those of the next micro-batch do.
-    """
-    numbers = judged.numbers(Barrier, Launch, first=first + 1, before=second)
-    between = [judged.op(number) for number in numbers]
-    counted = {op.at.span for op in between if isinstance(op, Barrier) and op.why is Doubt.SOME_PATHS}
-    return any(isinstance(op, Launch) and op.at.span in counted for op in between)
 
 
 def _are_two_streams(judged: Judged, earlier: Op, later: Op) -> bool:
