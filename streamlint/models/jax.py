@@ -19,3 +19,6 @@ JAX = Framework(
         Api("unsafe_buffer_pointer", "", (Views("self", address=True),), telling=()),
     ),
 )
+
+COMPILES = frozenset({"jax.jit", "jax.pmap"})
+"""Decorators whose functions XLA compiles: what stands in them is traced, and not called."""

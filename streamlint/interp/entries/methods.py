@@ -173,13 +173,7 @@ def sequence(
         waited_by_owners=joins.by_owners(project, module, construction.cls),
         forked_elsewhere=project.once(_FORKED, construction.cls, lambda: _forked(module, methods)),
         orders_elsewhere=elsewhere,
-        step_of_ordering=any(
-            names[-1] in decl.called & decl.members
-            # capture() calls simulate() on the stream that it captures.
-            and (joins.orders(module, decl.names) or joins.chooses_streams(module, decl.names))
-            for decl in methods.by_name.values()
-            if decl.name not in ("__init__", names[-1])
-        ),
+        steps_of_ordering=frozenset(name for name in names if _is_step_of_ordering(module, methods, name)),
         ordered_by_hooks=not elsewhere.isdisjoint(methods.hooks),
         finished_elsewhere=frozenset().union(
             *(
@@ -204,6 +198,24 @@ def _forked(module: ir.Module, methods: Methods) -> frozenset[str]:
     """The streams that calls from outside make wait, and give nothing to do."""
     public = (decl for name, decl in methods.by_name.items() if name not in methods.steps)
     return joins.forked_by(module, filter(methods.may_be_called, public))
+
+
+def _is_step_of_ordering(module: ir.Module, methods: Methods, name: str) -> bool:
+    """Whether another method calls one, and orders or chooses streams around it: itself, or by other steps.
+
+    ``capture()`` calls ``simulate()`` on the stream that it captures, and ``execute()`` calls ``results()``,
+    which waits for an event, before ``propose()``.
+    """
+    for decl in methods.by_name.values():
+        steps = decl.called & decl.members
+        if name not in steps or decl.name in ("__init__", name):
+            continue
+        others = (methods.reach[other] for other in steps & methods.reach.keys() - {name})
+        if any(joins.orders(module, names) for names in (decl.names, *others)):
+            return True
+        if joins.chooses_streams(module, decl.names):
+            return True
+    return False
 
 
 def _is_one_of_several(project: Project, module: ir.Module, cls: ir.ClassDecl, methods: Methods) -> bool:

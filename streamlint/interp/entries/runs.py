@@ -78,8 +78,8 @@ class Entry:
     """Names of streams that methods of the class make wait which give them no work themselves."""
     orders_elsewhere: frozenset[str] = frozenset()
     """Methods of the class that order streams, other than those called or as callers of the first."""
-    step_of_ordering: bool = False
-    """Whether another method of the class calls the last one, and orders or chooses streams itself."""
+    steps_of_ordering: frozenset[str] = frozenset()
+    """Those called that another method of the class calls too, which orders or chooses streams around them."""
     ordered_by_hooks: bool = False
     """Whether hooks that the class registers order streams: they may run between any two calls."""
     finished_elsewhere: frozenset[str] = frozenset()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir, models
 from streamlint.interp.state.values import ApiV
-from streamlint.models import python
+from streamlint.models import jax, python
 from streamlint.models import triton as triton_model
 from streamlint.models.torch import WITHOUT_GRADIENTS
 
@@ -48,11 +48,14 @@ def kernel_of(project: Project, function: ir.FunctionDecl | ir.Function) -> Lib 
 
 
 def is_foreign(project: Project, function: ir.FunctionDecl | ir.Function) -> bool:
-    """Whether a compiler that is not modelled takes the body: ``@cute.jit``, ``@flyc.kernel``."""
+    """Whether a compiler that is not modelled takes the body: ``@cute.jit``, ``@jax.jit``."""
     return any(
-        "." in path
-        and path.rpartition(".")[2] in triton_model.MAKES_KERNELS
-        and path.partition(".")[0] not in models.ROOTS
+        path in jax.COMPILES
+        or (
+            "." in path
+            and path.rpartition(".")[2] in triton_model.MAKES_KERNELS
+            and path.partition(".")[0] not in models.ROOTS
+        )
         for path in paths(project, function)
     )
 
