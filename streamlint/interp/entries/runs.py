@@ -79,7 +79,7 @@ class Entry:
     orders_elsewhere: frozenset[str] = frozenset()
     """Methods of the class that order streams, other than those called or as callers of the first."""
     steps_of_ordering: frozenset[str] = frozenset()
-    """Those called that another method of the class calls too, which orders or chooses streams around them."""
+    """Those of them that another method of the class calls, and orders or chooses streams around that."""
     ordered_by_hooks: bool = False
     """Whether hooks that the class registers order streams: they may run between any two calls."""
     finished_elsewhere: frozenset[str] = frozenset()

@@ -6,12 +6,11 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from streamlint.interp.library import monitors
-from streamlint.interp.python import keys
+from streamlint.interp.python import keys, some_element
 from streamlint.interp.python.alike import like
 from streamlint.interp.python.containers import (
     CHAIN,
     SLICE,
-    extra,
     is_walked_by_key,
     lazy,
     of_its_own,
@@ -127,7 +126,7 @@ def method(
             if found is not None:
                 return found
             if held.open or _may_hit(m, held, receiver, at):
-                return extra(m, held, receiver, key)
+                return some_element.found(m, held, receiver, key)
             return rest[0] if rest else NONE
         case "get", _ if held.shape is Shape.LIST and held.sample is not None and not held.items:
             # A queue that other code fills.
@@ -267,7 +266,7 @@ def _pop_item(m: Machine, held: HeapObject, receiver: HeapV, *, from_front: bool
     """``key, page = table.popitem()``: the last pair that was put there, or the first."""
     at = next(iter(held.entries) if from_front else reversed(held.entries), None)
     if at is None:
-        return TupleV((_any_key(m, receiver), extra(m, held, receiver, symbols.EACH)))
+        return TupleV((_any_key(m, receiver), some_element.found(m, held, receiver, symbols.EACH)))
     return TupleV((held.keys.pop(at), held.entries.pop(at)))
 
 
@@ -277,7 +276,7 @@ def _pop(m: Machine, held: HeapObject, receiver: HeapV, name: str, args: list[Va
         found = keys.taken(m, held, key) if len(args) < 2 or key in held.entries else None
         if found is not None:
             return found
-        return extra(m, held, receiver, key) if held.open or len(args) < 2 else args[1]
+        return some_element.found(m, held, receiver, key) if held.open or len(args) < 2 else args[1]
     if held.items:
         first = name == "popleft" or (bool(args) and args[0] == ConstV(0))
         return held.items.pop(0 if first else -1)

@@ -24,7 +24,7 @@ from streamlint.interp.library import (
     tensors,
     used_as,
 )
-from streamlint.interp.python import alike, keys, stocks
+from streamlint.interp.python import keys, some_element, stocks
 from streamlint.interp.state import counted, elements, names, results, rings, symbols
 from streamlint.interp.state.numbers import behind, linear
 from streamlint.interp.state.values import (
@@ -41,7 +41,6 @@ from streamlint.interp.state.values import (
     PartialV,
     Shape,
     SliceV,
-    StreamV,
     SymV,
     TupleV,
     Value,
@@ -49,7 +48,7 @@ from streamlint.interp.state.values import (
     symbol_of,
 )
 from streamlint.models.schema import Role
-from streamlint.trace import Evidence, Picked
+from streamlint.trace import Evidence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,7 +71,7 @@ def element(m: Machine, value: Value, at: Symbol, span: Span) -> Value:
                 if turn is not None and isinstance(first, int):
                     at = symbols.constant(first + turn)
                 return element(m, held.items[0], at, span)
-            return extra(m, held, value, at)
+            return some_element.found(m, held, value, at)
         case TupleV(items) if items:
             return items[0]
         case BufferV():
@@ -84,9 +83,6 @@ def element(m: Machine, value: Value, at: Symbol, span: Span) -> Value:
             return SymV(symbols.Item(base, at), elements.taken_from(m, holds))
         case _:
             return m.fresh("element", span)
-
-
-FIRST = symbols.constant(0)
 
 
 def only_chooses(e: ir.Comprehension, collected: Sequence[tuple[Value | None, Value]]) -> bool:
@@ -101,7 +97,13 @@ def only_chooses(e: ir.Comprehension, collected: Sequence[tuple[Value | None, Va
 def any_of(m: Machine, source: Value, span: Span) -> Value:
     """An element that stands for all: one that a loop has come by shows what it did to each of them."""
     held = m.heap[source.id] if isinstance(source, HeapV) else None
-    walked = held is not None and held.open and not held.role and held.symbol is None and FIRST in held.extra
+    walked = (
+        held is not None
+        and held.open
+        and not held.role
+        and held.symbol is None
+        and some_element.FIRST in held.extra
+    )
     return nth(m, source, 0 if walked or counted.was_walked(m, source) else None, span)
 
 
@@ -189,64 +191,6 @@ def set_of_range(m: Machine, numbers: Value, span: Span) -> HeapV:
     return made
 
 
-def extra(m: Machine, held: HeapObject, owner: HeapV, at: Symbol) -> Value:
-    if at not in held.extra:
-        if at is FIRST and symbols.EACH in held.extra:
-            # [start(f, page) for f, page in zip(files, pages)], and then: for page in pages: ...
-            held.extra[at] = held.extra[symbols.EACH]
-        elif held.sample is not None and (held.open or not (held.items or held.entries)):
-            # Where a loop has filled a dict, the sample is itself one of its elements.
-            apart = held.sample in held.entries.values()
-            held.extra[at] = alike.like(m, held.sample, at, held.born, apart=apart)
-        elif elements.is_behind(held, at) and isinstance(last := held.items[-1], BufferV):
-            # A loop of unknown length has filled it, in a few passes; who asks for one more has as many.
-            held.extra[at] = alike.like(m, last, at, held.born, apart=True)
-        elif known := held.items or [
-            value for key, value in held.entries.items() if not keys.are_two(m, key, at)
-        ]:
-            used = len(held.extra)
-            by = symbols.text_of(at) if len(known) > 1 else ""
-            held.extra[at] = _picked(known[min(used, len(known) - 1)], by)
-        else:
-            held.extra[at] = SymV(symbols.Item(m.symbol_of_object(owner), at))
-        _note_choice(m, held, owner, at)
-    return held.extra[at]
-
-
-def things_in(held: HeapObject) -> list[tuple[Symbol, StreamV | EventV]]:
-    """The streams and events in a container, with the numbers or keys by which they were asked for."""
-    numbered = ((symbols.constant(number), item) for number, item in enumerate(held.items))
-    both = (*numbered, *held.entries.items(), *held.extra.items())
-    return [(key, item) for key, item in both if isinstance(item, (StreamV, EventV))]
-
-
-def _is_known(at: Symbol) -> bool:
-    """The number of an element, or the text that is its key: two of them name two elements."""
-    return isinstance(at, symbols.Const) and at.kind in (int, str)
-
-
-def _note_choice(m: Machine, held: HeapObject, owner: HeapV, at: Symbol) -> None:
-    """``self.lanes[a]`` and ``self.lanes[b]`` may be one stream, if neither ``a`` nor ``b`` is known."""
-    chosen = held.extra[at]
-    if not isinstance(chosen, StreamV) or _is_known(at):
-        return
-    for other in (*held.items, *held.entries.values(), *held.extra.values()):
-        if isinstance(other, StreamV):
-            picked = m.streams[other.id].chosen or other == chosen
-            m.streams[other.id] = changed(m.streams[other.id], among=f"object{owner.id}", chosen=picked)
-
-
-def _picked(value: Value, by: str) -> Value:
-    """One of several elements, which of them is not known: ``self.slots[self.slot_of[name]]``."""
-    match value:
-        case BufferV(region=region) if by:
-            return changed(value, region=(Picked(by), *region))
-        case TupleV(items):
-            return TupleV(tuple(_picked(item, by) for item in items))
-        case _:
-            return value
-
-
 def index(m: Machine, value: Value, at: Value, span: Span) -> Value:
     """``value[at]``"""
     value, at = names.settle(m, value), names.settle(m, at)
@@ -299,7 +243,7 @@ def _heap_index(m: Machine, value: HeapV, at: Value, span: Span) -> Value:
     if held.shape is Shape.DICT:
         sought = keys.by_name(m, held, symbol_of(where(m, held, at)))
         key = stocks.standing(m, held, value, sought)
-        return held.entries.get(key) or extra(m, held, value, key)
+        return held.entries.get(key) or some_element.found(m, held, value, key)
     if held.shape is Shape.INSTANCE:
         fields = elements.fields(held)
         if fields and isinstance(at, ConstV) and isinstance(at.value, int) and at.value < len(fields):
@@ -325,7 +269,7 @@ def _heap_index(m: Machine, value: HeapV, at: Value, span: Span) -> Value:
         # The last element of those that were asked for by their number: ``hops[-1]`` after a loop over them.
         asked = max((number for key in held.extra if (number := symbols.number(key)) is not None), default=0)
         if asked and asked + 1 + at.value >= 0:
-            return extra(m, held, value, symbols.constant(asked + 1 + at.value))
+            return some_element.found(m, held, value, symbols.constant(asked + 1 + at.value))
     if isinstance(at, SliceV) and held.open and _is_rest(at):
         made = lazy(m, SLICE, [value, at.lo or ConstV(0)])
         m.heap[made.id].kind, m.heap[made.id].sample = held.kind, held.sample
@@ -338,7 +282,7 @@ def _heap_index(m: Machine, value: HeapV, at: Value, span: Span) -> Value:
             some = m.heap[made.id]
             some.open, some.sample, some.extra, some.born = True, held.sample, held.extra, held.born
         return made
-    return extra(m, held, value, _place(m, held, symbol_of(at)))
+    return some_element.found(m, held, value, _place(m, held, symbol_of(at)))
 
 
 def where(m: Machine, held: HeapObject, at: Value) -> Value:

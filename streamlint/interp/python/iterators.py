@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp.python import containers, objects
+from streamlint.interp.python import containers, objects, some_element
 from streamlint.interp.state import elements, symbols
 from streamlint.interp.state.ends import PathEnds
 from streamlint.interp.state.values import (
@@ -106,9 +106,9 @@ def following(m: Machine, source: Value, default: Sequence[Value], span: Span) -
     asked = objects.following(m, source)
     if asked:
         return m.python.call(m, asked, [], {}, span)
-    if held is not None and held.kind == "generator" and containers.FIRST in held.extra:
+    if held is not None and held.kind == "generator" and some_element.FIRST in held.extra:
         # next(s for s in self.slots if not s.busy): that which the test was asked of.
-        return held.extra[containers.FIRST]
+        return held.extra[some_element.FIRST]
     unlike = SymV(m.unlike_any(symbols.call("next", symbol_of(source)), span))
     # next((s for s in self.slots if not s.busy), self.slots[0]): one of them, which is not known.
     return containers.index(m, source, unlike, span) if held and held.sample is not None else unlike

@@ -14,6 +14,7 @@ from streamlint.interp.python import (
     containers,
     expr,
     objects,
+    some_element,
     walks,
     wrapped,
 )
@@ -345,7 +346,7 @@ def _others_may_be_waited_for(m: Machine, begin: int, span: Span) -> None:
     streams: set[StreamId] = set()
     events: set[EventId] = set()
     for held in m.heap.values() if waits else ():
-        inside = containers.things_in(held)
+        inside = some_element.things_in(held)
         chosen = [key for key, one in inside if one.id in (waited if isinstance(one, StreamV) else awaited)]
         if any(symbols.number(key) is None for key in chosen):
             streams |= {one.id for _, one in inside if isinstance(one, StreamV)} - waited

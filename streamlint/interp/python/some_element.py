@@ -1,0 +1,109 @@
+"""Elements that code asks a container for: which they are, or whether they are there, is not known."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint.frozen import changed
+from streamlint.interp.python import alike, keys
+from streamlint.interp.state import elements, symbols
+from streamlint.interp.state.values import (
+    BufferV,
+    EventV,
+    HeapObject,
+    HeapV,
+    Shape,
+    StreamV,
+    SymV,
+    TupleV,
+    Value,
+)
+from streamlint.trace import Picked
+
+if TYPE_CHECKING:
+    from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.symbols import Symbol
+
+FIRST = symbols.constant(0)
+
+
+def found(m: Machine, held: HeapObject, owner: HeapV, at: Symbol) -> Value:
+    if at not in held.extra:
+        if at is FIRST and symbols.EACH in held.extra:
+            # [start(f, page) for f, page in zip(files, pages)], and then: for page in pages: ...
+            held.extra[at] = held.extra[symbols.EACH]
+        elif held.sample is not None and (held.open or not (held.items or held.entries)):
+            # Where a loop has filled a dict, the sample is itself one of its elements.
+            apart = held.sample in held.entries.values()
+            held.extra[at] = alike.like(m, held.sample, at, held.born, apart=apart)
+        elif elements.is_behind(held, at) and _may_be_more(m, held.items[-1]):
+            held.extra[at] = _one_more(m, held, at)
+        elif known := held.items or [
+            value for key, value in held.entries.items() if not keys.are_two(m, key, at)
+        ]:
+            used = len(held.extra)
+            by = symbols.text_of(at) if len(known) > 1 else ""
+            held.extra[at] = picked(known[min(used, len(known) - 1)], by)
+        else:
+            held.extra[at] = SymV(symbols.Item(m.symbol_of_object(owner), at))
+        _note_choice(m, held, owner, at)
+    return held.extra[at]
+
+
+def _may_be_more(m: Machine, value: Value) -> bool:
+    """A page, an object, or a page's address and a view of it: ``self.pages.append((pointer, view))``."""
+    match value:
+        case HeapV(number):
+            return m.heap[number].shape is Shape.INSTANCE
+        case TupleV(items):
+            return all(isinstance(item, BufferV) for item in items)
+        case _:
+            return isinstance(value, BufferV)
+
+
+def _one_more(m: Machine, held: HeapObject, at: Symbol) -> Value:
+    """An element behind those that a loop of unknown length has made, in a few passes: who asks has as many.
+
+    ``for i, row in enumerate(rows): self.slots[i].page.copy_(row)``
+    """
+    last, number = held.items[-1], symbols.number(at)
+    assert number is not None, "it is behind the others"
+    made = alike.like(m, last, at, held.born, apart=True)
+    if number == len(held.items) and not isinstance(last, BufferV):
+        # Who walks all of them comes by this one too.
+        held.items.append(made)
+    return made
+
+
+def things_in(held: HeapObject) -> list[tuple[Symbol, StreamV | EventV]]:
+    """The streams and events in a container, with the numbers or keys by which they were asked for."""
+    numbered = ((symbols.constant(number), item) for number, item in enumerate(held.items))
+    both = (*numbered, *held.entries.items(), *held.extra.items())
+    return [(key, item) for key, item in both if isinstance(item, (StreamV, EventV))]
+
+
+def _is_known(at: Symbol) -> bool:
+    """The number of an element, or the text that is its key: two of them name two elements."""
+    return isinstance(at, symbols.Const) and at.kind in (int, str)
+
+
+def _note_choice(m: Machine, held: HeapObject, owner: HeapV, at: Symbol) -> None:
+    """``self.lanes[a]`` and ``self.lanes[b]`` may be one stream, if neither ``a`` nor ``b`` is known."""
+    chosen = held.extra[at]
+    if not isinstance(chosen, StreamV) or _is_known(at):
+        return
+    for other in (*held.items, *held.entries.values(), *held.extra.values()):
+        if isinstance(other, StreamV):
+            picked = m.streams[other.id].chosen or other == chosen
+            m.streams[other.id] = changed(m.streams[other.id], among=f"object{owner.id}", chosen=picked)
+
+
+def picked(value: Value, by: str) -> Value:
+    """One of several elements, which of them is not known: ``self.slots[self.slot_of[name]]``."""
+    match value:
+        case BufferV(region=region) if by:
+            return changed(value, region=(Picked(by), *region))
+        case TupleV(items):
+            return TupleV(tuple(picked(item, by) for item in items))
+        case _:
+            return value
