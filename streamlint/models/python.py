@@ -120,6 +120,8 @@ JOINS = frozenset({"join", "result", "get", "exception"})
 """Methods of threads, futures and results of a pool that wait until the function has returned."""
 HAS_ENDED = {"done": True, "is_alive": False}
 """Methods that ask whether a thread has ended, and what they answer if it has."""
+OF_EXECUTORS = frozenset({"submit", "map", "shutdown"})
+"""https://docs.python.org/3/library/concurrent.futures.html#executor-objects"""
 OF_EVENT_LOOPS = frozenset({"run_in_executor", "create_task"})
 """Methods of the event loops of asyncio that run something."""
 GIVES_RESULT = frozenset({"create_task", "ensure_future", "wait_for", "shield", "run", "run_until_complete"})

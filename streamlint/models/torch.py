@@ -217,6 +217,7 @@ OTHER_MODULES = (
 """Where it keeps layers and tools."""
 
 WITHOUT_GRADIENTS = ("torch.no_grad", "torch.inference_mode")
+GRADIENTS_OFF = frozenset(path.rpartition(".")[2] for path in WITHOUT_GRADIENTS)
 """Contexts, and decorators, in which no operand is kept for a backward pass."""
 COMPILERS = (
     *("torch.compile", "torch.compiler", "torch.jit", "torch.export", "torch.fx", "torch._dynamo"),

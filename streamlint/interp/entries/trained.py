@@ -17,6 +17,7 @@ from streamlint.interp.facts import touching
 from streamlint.interp.python import unseen_caller
 from streamlint.interp.state.budgets import Most
 from streamlint.interp.state.values import FuncV
+from streamlint.models.autograd import BACKWARD
 from streamlint.models.torch import GRADIENT_HOOKS
 
 if TYPE_CHECKING:
@@ -38,8 +39,7 @@ MOST_TRAINED = Most(4, "methods behind a backward pass")
 def of_class(project: Project, module: ir.Module, construction: Construction, told: Told) -> Iterator[Entry]:
     """A public method behind a backward pass that runs the hooks of the constructor, twice."""
     methods = methods_of(project, construction.cls)
-    made = methods.reach.get("__init__", frozenset())
-    if GRADIENT_HOOKS.isdisjoint(made):
+    if GRADIENT_HOOKS.isdisjoint(methods.reach.get("__init__", frozenset())):
         return
     number = 0
     for decl in methods.by_name.values():
@@ -63,7 +63,7 @@ def of_class(project: Project, module: ir.Module, construction: Construction, to
             entry,
             label=f"{entry.label}, between backward passes",
             body=body,
-            outside_calls=("backward", decl.name),
+            outside_calls=(BACKWARD, decl.name),
             paths=PAIR_PATHS,
             prepared=True,
             order_in_sight=told.shows_order(construction.cls, [decl.name]),

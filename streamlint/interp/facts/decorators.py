@@ -8,7 +8,7 @@ from streamlint import ir, models
 from streamlint.interp.state.values import ApiV
 from streamlint.models import jax, python
 from streamlint.models import triton as triton_model
-from streamlint.models.torch import WITHOUT_GRADIENTS
+from streamlint.models.torch import GRADIENTS_OFF
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
@@ -62,10 +62,8 @@ def is_foreign(project: Project, function: ir.FunctionDecl | ir.Function) -> boo
 
 def is_gradless(function: ir.FunctionDecl | ir.Function) -> bool:
     """``@torch.no_grad()``: no operand in it is kept for a backward pass."""
-    return _has(function, _WITHOUT_GRADIENTS)
+    return _has(function, GRADIENTS_OFF)
 
-
-_WITHOUT_GRADIENTS = frozenset(path.rpartition(".")[2] for path in WITHOUT_GRADIENTS)
 
 # ----------------------------------------------------------------------------- Python's own
 

@@ -93,12 +93,15 @@ def backward_of_others(m: Machine, span: Span) -> None:
 
     Who uses what that gives, and on which stream, the other functions of the graph say.
     """
-    stream = m.current_stream(Lib.TORCH).id
-    computes = Launch(
-        m.site(span), m.lane, stream=stream, accesses=(), name=BACKWARD, library=Lib.TORCH.product
-    )
-    m.last_backward = m.emit(computes)
+    computes(m, span)
     in_backward(m, span)
+
+
+def computes(m: Machine, span: Span) -> None:
+    """A backward pass that is not seen queues what computes gradients, on the stream that is current."""
+    stream, by = m.current_stream(Lib.TORCH).id, Lib.TORCH.product
+    op = Launch(m.site(span), m.lane, stream=stream, accesses=(), name=BACKWARD, library=by)
+    m.last_backward = m.emit(op)
 
 
 def asks_for_saved(m: Machine, span: Span) -> None:
@@ -112,11 +115,12 @@ def asks_for_saved(m: Machine, span: Span) -> None:
         views = tensors.buffers_in(m, results, unknown=False)
         used = tuple(reading(view) for view in views if not m.space(view).on_host)
         if used:
-            tensors.launch(m, at, used, "backward")
+            tensors.launch(m, at, used, BACKWARD)
         lifetime.after_statement(m, span)
 
 
 def _returned_at(m: Machine) -> Span | None:
+    """Asked anew: a call has run code in between."""
     return m.last_return
 
 

@@ -25,7 +25,6 @@ from streamlint.interp.state.values import (
     reading,
     symbol_of,
 )
-from streamlint.models.autograd import BACKWARD
 from streamlint.models.schema import Lib
 from streamlint.models.torch import FORWARD_HOOKS, GRADIENT_HOOKS, OPTIMIZER_STEP
 from streamlint.trace import BufferId, Doubt, Evidence, Launch
@@ -151,10 +150,7 @@ def by_autograd(m: Machine, func: FuncV, number: int) -> tuple[list[Value], dict
             name, tensor, hook = found[0]
         else:
             tensor = beyond
-    stream = m.current_stream(Lib.TORCH).id
-    at, by = m.site(func.function.span), Lib.TORCH.product
-    computes = Launch(at, m.lane, stream=stream, accesses=(), name=BACKWARD, library=by)
-    m.last_backward = m.emit(computes)
+    autograd.computes(m, func.function.span)
     if name == GRADIENT:
         return [_gradient(m, symbol_of(tensor))], {}
     return ([tensor] if isinstance(hook, PartialV) and hook.args else []), {}
@@ -181,16 +177,20 @@ def _of_gradients(m: Machine, func: FuncV) -> list[tuple[str, Value, FuncV | Par
         (name, m.hooked[owner], hook)
         for (name, owner), hooks in m.hooks.items()
         for hook in hooks
-        if name in GRADIENT_HOOKS and _function_of(hook) is func.function
+        if name in GRADIENT_HOOKS and _is_of(hook, func)
     ]
     # What is made for each tensor is called for its own, and a function that was made once for all.
-    own = [one for one in found if (one[2].func if isinstance(one[2], PartialV) else one[2]) == func]
+    own = [one for one in found if _called(one[2]) == func]
     return own or found
 
 
-def _function_of(hook: FuncV | PartialV) -> object:
-    own = hook.func if isinstance(hook, PartialV) else hook
-    return own.function if isinstance(own, FuncV) else None
+def _called(hook: FuncV | PartialV) -> Value:
+    return hook.func if isinstance(hook, PartialV) else hook
+
+
+def _is_of(hook: FuncV | PartialV, func: FuncV) -> bool:
+    own = _called(hook)
+    return isinstance(own, FuncV) and own.function is func.function
 
 
 def _further(m: Machine, tensor: Value, count: int) -> Value | None:
@@ -213,8 +213,7 @@ def of_others(m: Machine, span: Span) -> None:
             at = m.site(m.hooked_at[owner])
             read = (reading(used),)
             m.emit(Launch(at, m.lane, stream=stream, accesses=read, name="forward pass", library=by))
-    computes = Launch(m.site(span), m.lane, stream=stream, accesses=(), name=BACKWARD, library=by)
-    m.last_backward = m.emit(computes)
+    autograd.computes(m, span)
     in_backward(m, span)
 
 
@@ -239,7 +238,7 @@ def _may_be_the_last(m: Machine, hook: FuncV | PartialV, counting: set[Span], sp
     ``bucket.waiting.discard(p)``, and ``if not bucket.waiting:`` it sends the bucket, into which the next
     hook of this path would write.
     """
-    own = hook.func if isinstance(hook, PartialV) else hook
+    own = _called(hook)
     if not isinstance(own, FuncV) or not counting_calls.tells_the_last(m.project, own.function):
         return
     if own.function.span in counting:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from streamlint.source import Span
 
 _WHOLE = (Symbol(".storage"),)
-Key = TypeVar("Key")
+_Key = TypeVar("_Key")
 
 
 def of(view: BufferV) -> BufferV:
@@ -209,7 +209,7 @@ def held_gradient(m: Machine, place: symbols.Attr) -> BufferV | None:
     return view
 
 
-def _put(held: dict[Key, Value], place: symbols.Attr, view: BufferV) -> None:
+def _put(held: dict[_Key, Value], place: symbols.Attr, view: BufferV) -> None:
     for key, value in held.items():
         held[key] = _instead(value, place, view)
 

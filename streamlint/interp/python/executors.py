@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from streamlint.interp.library import threads
 from streamlint.interp.python import alike, containers
 from streamlint.interp.state import elements, loop_steps, names, symbols
-from streamlint.interp.state.values import NONE, ApiV, ConstV, HeapV, SymV, Value
+from streamlint.interp.state.values import NONE, TRUE, ApiV, HeapV, SymV, Value
+from streamlint.models.python import OF_EXECUTORS
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -19,6 +20,8 @@ def method(
     m: Machine, receiver: SymV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
 ) -> Value | None:
     """A method of what is an executor, or of what is given code to run; None for others."""
+    if name not in OF_EXECUTORS:
+        return None
     pool = threads.pool_of(m, receiver)
     runs = bool(args) and threads.runs_code(names.settle(m, args[0]))
     if name == "submit" and runs:
@@ -26,7 +29,7 @@ def method(
     if name == "map" and runs and pool is not None and len(args) > 1:
         return _mapped(m, pool, args[0], args[1:], span)
     if name == "shutdown" and pool is not None:
-        if kwargs.get("wait", args[0] if args else ConstV(True)) == ConstV(True):
+        if kwargs.get("wait", args[0] if args else TRUE) == TRUE:
             threads.shut_down(m, pool, span)
         return NONE
     return None

@@ -49,7 +49,7 @@ def give_up(m: Machine, value: Value | None) -> BufferV | None:
         owner = m.default(StreamKind.CURRENT, None)
         if any(_has_waited(m, number, owner.id) for number in _uses_aside(m, value.id, owner.id)):
             _goes_back_to(m, value.id, owner.id)
-        elif not _is_of_backward(m, value.id):
+        elif not _goes_back_to_backward(m, value.id):
             m.life.left[value.id] = len(m.ops)
             return None
     return value
@@ -67,6 +67,8 @@ def used_since(m: Machine) -> None:
 
     ``grads = [p.grad for p in params]``, ``p.grad = None``, and then work on ``grads`` on another stream.
     """
+    if not m.life.left:
+        return
     owner = m.default(StreamKind.CURRENT, None).id
     for number, since in list(m.life.left.items()):
         m.life.left[number] = len(m.ops)
@@ -75,8 +77,8 @@ def used_since(m: Machine) -> None:
             _goes_back_to(m, number, owner)
 
 
-def _is_of_backward(m: Machine, number: BufferId) -> bool:
-    """A gradient that a backward pass of this path has computed is memory of the stream of that pass.
+def _goes_back_to_backward(m: Machine, number: BufferId) -> bool:
+    """A gradient that a backward pass of this call has computed goes back to the stream of that pass.
 
     ``loss.backward()``, ``grads = [p.grad for p in params]``, and ``p.grad = None``: it goes with ``grads``.
     """

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.values import Flavor
-from streamlint.models.autograd import MAKES_PARAMETERS
-from streamlint.models.torch import WITHOUT_GRADIENTS
+from streamlint.models.autograd import BACKWARD, MAKES_PARAMETERS
+from streamlint.models.torch import GRADIENTS_OFF
 from streamlint.trace import Copy, Doubt, HostAccess, Launch, Mode, Role
 
 if TYPE_CHECKING:
@@ -56,10 +56,11 @@ def are_off(m: Machine) -> bool:
     """Whether the module at work switches gradients off somewhere and never runs a backward pass."""
     decls = _functions_at_work(m)
     off = any(
-        not _OFF.isdisjoint(decl.names) or any(d.rpartition(".")[2] in _OFF for d in decl.decorators)
+        not GRADIENTS_OFF.isdisjoint(decl.names)
+        or any(d.rpartition(".")[2] in GRADIENTS_OFF for d in decl.decorators)
         for decl in decls
     )
-    return off and not any("backward" in decl.names for decl in decls)
+    return off and not any(BACKWARD in decl.names for decl in decls)
 
 
 def _functions_at_work(m: Machine) -> list[ir.FunctionDecl]:
@@ -75,6 +76,3 @@ def words_at_work(m: Machine) -> frozenset[str]:
     module = m.project.module(m.frame.env.module)
     at_top = module.body_names if module is not None else frozenset()
     return at_top.union(*(decl.names for decl in _functions_at_work(m)))
-
-
-_OFF = frozenset(path.rpartition(".")[2] for path in WITHOUT_GRADIENTS)

@@ -54,7 +54,7 @@ def _counted(m: Machine, source: Value) -> tuple[int, Symbol] | None:
 
 
 def begins(m: Machine, source: Value, turn: int, planned: int) -> None:
-    """A pass begins: there is an element for it, and one for the next if more passes are ``planned``."""
+    """A pass begins: there is an element for it, and one for the next if ``planned`` are more."""
     if (known := of(m, source)) is not None:
         start, length = known
         m.numbers.least[length] = max(m.numbers.least.get(length, 0), start + turn + 1)

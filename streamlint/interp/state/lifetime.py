@@ -285,8 +285,8 @@ def catch_up(m: Machine) -> None:
                 gradients.note(m, op, number)
                 if op.only_if_elsewhere and _may_be_source(m, op):
                     life.same.setdefault(op.dst.buffer, set()).add(op.src.buffer)
-            case Free(buffer=number):
-                life.candidates.discard(number)
+            case Free(buffer=gone):
+                life.candidates.discard(gone)
             case Alloc(buffer=made):
                 life.plain.add(made)
             case HostAccess():
