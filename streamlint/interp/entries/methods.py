@@ -170,7 +170,7 @@ def sequence(
         joined_elsewhere=frozenset().union(
             *(joins.joined(project, module, decl, *steps) for decl in dict.fromkeys(order))
         ),
-        waited_by_owners=joins.by_owners(project, module, construction.cls),
+        waited_by_owners=joins.by_owners(project, construction.cls),
         forked_elsewhere=project.once(_FORKED, construction.cls, lambda: _forked(module, methods)),
         orders_elsewhere=elsewhere,
         steps_of_ordering=frozenset(name for name in names if _is_step_of_ordering(module, methods, name)),

@@ -126,7 +126,7 @@ def _with_steps(module: ir.Module, decl: ir.FunctionDecl) -> list[ir.FunctionDec
     return sorted(seen, key=lambda one: one.span.line)
 
 
-def by_owners(project: Project, module: ir.Module, cls: ir.ClassDecl) -> frozenset[str]:
+def by_owners(project: Project, cls: ir.ClassDecl) -> frozenset[str]:
     """The parameters of a constructor for which code passes what it waits for elsewhere, by its name.
 
     ``self.groups = [Group(layer, self.side) for layer in layers]``, and in another method of that class
@@ -139,13 +139,13 @@ def by_owners(project: Project, module: ir.Module, cls: ir.ClassDecl) -> frozens
         name
         for scope, call in scopes.calls_of(project, target)
         for name in target.positional()
-        if _is_waited_for(module, scope, scopes.argument_of(call, name, target.positional()))
+        if _is_waited_for(scope, scopes.argument_of(call, name, target.positional()))
     )
 
 
-def _is_waited_for(module: ir.Module, scope: Scope, given: ir.Expr | None) -> bool:
+def _is_waited_for(scope: Scope, given: ir.Expr | None) -> bool:
     """Whether other functions wait for what stands in a function, by its name."""
-    names = _waiting_names(module)
+    names = _waiting_names(scope.module)
     match given:
         case ir.Attr(value=ir.Name(id=owner), name=name) if owner == scope.receiver and scope.cls is not None:
             return name in names.get(scope.cls.qualname, {})
