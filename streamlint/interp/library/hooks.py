@@ -54,13 +54,19 @@ def register(m: Machine, owner: Value, name: str, args: list[Value], span: Span)
     match args:
         case [FuncV() | PartialV() as hook, *_]:
             # What a hook of a parameter gets is the parameter, of which it takes the gradient.
-            known = PartialV(hook, (owner,), {}) if name == ACCUMULATED else hook
+            known = _with_tensor(hook, owner) if name == ACCUMULATED else hook
             key = _meant(m, owner)
             m.hooks.setdefault((name, key), []).append(known)
             m.hooked[key], m.hooked_at[key] = owner, span
             return m.result(name, span)
         case _:
             return None
+
+
+def _with_tensor(hook: FuncV | PartialV, tensor: Value) -> PartialV:
+    if isinstance(hook, PartialV):
+        return PartialV(hook.func, (*hook.args, tensor), hook.kwargs)
+    return PartialV(hook, (tensor,), {})
 
 
 def _meant(m: Machine, owner: Value) -> Symbol:
@@ -151,9 +157,11 @@ def by_autograd(m: Machine, func: FuncV, number: int) -> tuple[list[Value], dict
         else:
             tensor = beyond
     autograd.computes(m, func.function.span)
+    # functools.partial(self.on_gradient, index): what it was made with comes first.
+    given, named = (hook.args, hook.kwargs) if isinstance(hook, PartialV) else ((), {})
     if name == GRADIENT:
-        return [_gradient(m, symbol_of(tensor))], {}
-    return ([tensor] if isinstance(hook, PartialV) and hook.args else []), {}
+        return [*given, _gradient(m, symbol_of(tensor))], dict(named)
+    return [*given[:-1], tensor], dict(named)
 
 
 def is_of_gradients(m: Machine, func: FuncV) -> bool:
