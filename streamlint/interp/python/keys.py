@@ -126,8 +126,8 @@ def are_two(m: Machine, one: Symbol, other: Symbol) -> bool:
             return kind is other_kind and value != other_value
         case symbols.Thing("stream", int() as first), symbols.Thing("stream", int() as second):
             both = [m.streams[StreamId(number)] for number in (first, second)]
-            made = [stream for stream in both if stream.span is not None]
-            others = [stream for stream in both if stream.span is None]
+            made = [stream for stream in both if stream.span is not None and not stream.may_be_current]
+            others = [stream for stream in both if stream not in made]
             return first != second and bool(made) and all(one.kind in _FROM_OUTSIDE for one in others)
         case symbols.Tuple(items), symbols.Tuple(others):
             pairs = zip(items, others, strict=False)
