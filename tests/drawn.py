@@ -11,7 +11,7 @@ from tests.test_guides import blocks
 
 PICTURES = {
     Path("docs/picture.svg"): "examples/trainer/prefetch.py::Prefetcher.next",
-    Path("docs/tutorial.svg"): "prefetch.py::evaluate",
+    Path("docs/tutorial.svg"): "prefetch.py::PrefetchLoader.__iter__",
 }
 """What is in each of them: an example, or the program of the page of that name."""
 

@@ -125,7 +125,7 @@ def test_a_conversion_may_be_its_operand_which_lives_on(tmp_path: Path, gone: st
     assert codes(tmp_path, body) == [("SL401", confidence)]
 
 
-TRAINING = "x = make(7.0); w = x * x; use(out, x, side); del x; y = make(9.0)"
+TRAINING = "x = make(7.0).requires_grad_(); w = x * x; use(out, x, side); del x; y = make(9.0)"
 
 
 def test_autograd_may_keep_an_operand(tmp_path: Path) -> None:
