@@ -260,8 +260,7 @@ def _of_outside_calls(judged: Judged, problem: Problem, first: OpId, run: Run) -
         finished = handed or _is_finished_elsewhere(judged, first, later, run)
         if not many and (run.entry.one_of_several or finished):
             doubts.add(Doubt.SOME_PATHS)
-        called = run.entry.outside_calls[min(later.at.call, len(run.entry.outside_calls)) - 1 :][:1]
-        if many and not run.entry.steps_of_ordering.isdisjoint(called):
+        if many and run.entry.called_in(later.at.call) in run.entry.steps_of_ordering:
             # next() waits for self.copies and then calls preload(): who calls that by itself, behind next(),
             # leaves out what next() does first.
             doubts.add(Doubt.SOME_PATHS)

@@ -91,10 +91,8 @@ def called_with_pending(judged: Judged, problem: Problem, entry: Entry) -> str:
         return ""
     if not entry.outside_calls:
         return entry.label.rpartition(".")[2]
-    # A method that is called until its object repeats itself stands there once; call 0 is the constructor.
-    call = judged.op(problem.earlier).at.call
     of_class = entry.label.partition(",")[0].rpartition(".")[0].rpartition(".")[2]
-    return entry.outside_calls[min(call, len(entry.outside_calls)) - 1] if call else of_class
+    return entry.called_in(judged.op(problem.earlier).at.call) or of_class
 
 
 def _is_allocated_here(judged: Judged, problem: Problem) -> bool:

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from streamlint.interp.state.project import Project
 
 _FORKED: Kept[ir.ClassDecl, frozenset[str]] = Kept()
+_STEPS: Kept[ir.ClassDecl, frozenset[str]] = Kept()
 THEN = ", then "
 """Between the calls in the label of an entry that makes several."""
 QUEUED_CALLS = 3
@@ -173,7 +174,7 @@ def sequence(
         waited_by_owners=joins.by_owners(project, construction.cls),
         forked_elsewhere=project.once(_FORKED, construction.cls, lambda: _forked(module, methods)),
         orders_elsewhere=elsewhere,
-        steps_of_ordering=frozenset(name for name in names if _is_step_of_ordering(module, methods, name)),
+        steps_of_ordering=project.once(_STEPS, construction.cls, lambda: _steps_of_ordering(module, methods)),
         ordered_by_hooks=not elsewhere.isdisjoint(methods.hooks),
         finished_elsewhere=frozenset().union(
             *(
@@ -198,6 +199,10 @@ def _forked(module: ir.Module, methods: Methods) -> frozenset[str]:
     """The streams that calls from outside make wait, and give nothing to do."""
     public = (decl for name, decl in methods.by_name.items() if name not in methods.steps)
     return joins.forked_by(module, filter(methods.may_be_called, public))
+
+
+def _steps_of_ordering(module: ir.Module, methods: Methods) -> frozenset[str]:
+    return frozenset(name for name in methods.by_name if _is_step_of_ordering(module, methods, name))
 
 
 def _is_step_of_ordering(module: ir.Module, methods: Methods, name: str) -> bool:

@@ -79,7 +79,7 @@ class Entry:
     orders_elsewhere: frozenset[str] = frozenset()
     """Methods of the class that order streams, other than those called or as callers of the first."""
     steps_of_ordering: frozenset[str] = frozenset()
-    """Those of them that another method of the class calls, and orders or chooses streams around that."""
+    """Methods of the class that another one calls, and orders or chooses streams around that."""
     ordered_by_hooks: bool = False
     """Whether hooks that the class registers order streams: they may run between any two calls."""
     finished_elsewhere: frozenset[str] = frozenset()
@@ -114,6 +114,14 @@ class Entry:
     code waits for, is not seen."""
     callers_cut: bool = False
     """Whether functions of the module that mention this one were not followed to their end."""
+
+    def called_in(self, call: int) -> str:
+        """The method that a call from outside is of; empty for the constructor, and for a function.
+
+        One that is called until its object repeats itself stands there once.
+        """
+        names = self.outside_calls
+        return names[min(call, len(names)) - 1] if call and names else ""
 
     @property
     def is_method(self) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from streamlint import ir
 from streamlint.interp.facts import scopes, text_order, touching
 from streamlint.interp.facts.relevance import all_classes, all_functions
-from streamlint.interp.state.scope import Target
+from streamlint.interp.state.kept import Kept
 from streamlint.models import python, vocabulary
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 ALL_STREAMS = "*"
 """Among names of streams: whichever there are."""
 _CHOOSES = vocabulary.ENTERS_STREAM | vocabulary.CAPTURES
+_BY_OWNERS: Kept[ir.ClassDecl, frozenset[str]] = Kept()
 
 
 def orders(module: ir.Module, names: frozenset[str]) -> bool:
@@ -132,9 +133,11 @@ def by_owners(project: Project, cls: ir.ClassDecl) -> frozenset[str]:
     ``self.groups = [Group(layer, self.side) for layer in layers]``, and in another method of that class
     ``torch.cuda.current_stream().wait_stream(self.side)``: between two calls of a group its owner may wait.
     """
-    order, _ = project.ancestors(cls)
-    maker = next((one.methods["__init__"] for one in order if "__init__" in one.methods), None)
-    target = Target(maker, cls)
+    return project.once(_BY_OWNERS, cls, lambda: _by_owners(project, cls))
+
+
+def _by_owners(project: Project, cls: ir.ClassDecl) -> frozenset[str]:
+    target = scopes.constructor_of(project, cls)
     return frozenset(
         name
         for scope, call in scopes.calls_of(project, target)

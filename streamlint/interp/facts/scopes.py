@@ -29,6 +29,12 @@ _CALLS: Kept[Span, list[tuple[Scope, ir.Call]]] = Kept()
 _CALLS_ELSEWHERE: Kept[Span, list[tuple[Scope, ir.Call]]] = Kept()
 
 
+def constructor_of(project: Project, cls: ir.ClassDecl) -> Target:
+    """The class, with the constructor that its objects are made by: its own, or that of a base."""
+    order, _ = project.ancestors(cls)
+    return Target(next((one.methods["__init__"] for one in order if "__init__" in one.methods), None), cls)
+
+
 def calls_of(project: Project, target: Target) -> list[tuple[Scope, ir.Call]]:
     """The calls of a function, or of a class, in its module."""
     module = project.module(target.module)
@@ -74,8 +80,8 @@ def _heirs(project: Project, target: Target, module: ir.Module) -> Iterator[str]
     """Classes of the module that are constructed by the constructor of the target."""
     for cls in module.classes.values() if target.cls is not None else ():
         order, _ = project.ancestors(cls)
-        owner = next((one for one in order if "__init__" in one.methods), None)
-        if target.cls in order and owner is not None and owner.methods["__init__"] is target.function:
+        maker = constructor_of(project, cls).function
+        if target.cls in order and maker is not None and maker is target.function:
             yield cls.name
 
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp.facts import scopes
-from streamlint.interp.state.scope import Target
 
 if TYPE_CHECKING:
     from streamlint.interp.state.project import Project
@@ -18,9 +17,7 @@ def are_made(project: Project, cls: ir.ClassDecl) -> bool:
     Which of them is used next, and when one is free again, is up to the code that has them all. Other modules
     are not asked: by the name alone it is not known whose class they make objects of.
     """
-    order, _ = project.ancestors(cls)
-    maker = next((one.methods["__init__"] for one in order if "__init__" in one.methods), None)
-    target = Target(maker, cls)
+    target = scopes.constructor_of(project, cls)
     return any(
         isinstance(node, (ir.Comprehension, ir.For, ir.While)) and _holds(node, call)
         for scope, call in scopes.calls_of(project, target)

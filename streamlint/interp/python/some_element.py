@@ -28,6 +28,7 @@ FIRST = symbols.constant(0)
 
 
 def found(m: Machine, held: HeapObject, owner: HeapV, at: Symbol) -> Value:
+    """The element at a number or under a key, the same each time: who asks another one gets another one."""
     if at not in held.extra:
         if at is FIRST and symbols.EACH in held.extra:
             # [start(f, page) for f, page in zip(files, pages)], and then: for page in pages: ...

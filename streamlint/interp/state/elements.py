@@ -168,8 +168,5 @@ def sliced(items: list[Value], at: SliceV) -> list[Value] | None:
 
 
 def is_behind(held: HeapObject, at: symbols.Symbol) -> bool:
-    """Whether a number is that of no element which the passes that were run have put into a list.
-
-    Only memory is taken for another one then: what was done aside for that number is not known.
-    """
+    """Whether a number is that of no element which the passes that were run have put into a list."""
     return held.shape is Shape.LIST and (symbols.number(at) or 0) >= len(held.items) > 0
