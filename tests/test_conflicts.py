@@ -268,7 +268,7 @@ class Pairs:
         return self.by_host(a, x) and self.by_host(b, y) and (len(lanes) == 1 or not lanes & queued)
 
     def race(self, a: OpId, x: Access, b: OpId, y: Access) -> Verdict | None:
-        if x.buffer != y.buffer or not (x.mode.writes or y.mode.writes):
+        if x.buffer != y.buffer or x.mode.commutes(y.mode):
             return None
         if overlap(x.region, y.region) is Overlap.NO or self.only_threads(a, x, b, y):
             return None

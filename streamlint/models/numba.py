@@ -129,6 +129,8 @@ META = frozenset(
 
 ATOMICS = frozenset("add sub and_ or_ xor inc dec exch min max nanmin nanmax cas compare_and_swap".split())
 """Last names of atomic operations of kernels in Python: ``cuda.atomic.add``, ``wp.atomic_add``."""
+ADDITIONS = frozenset({"add", "sub"})
+"""Those that come to the same in any order, also mixed; ``min`` and ``max`` do not."""
 
 HARMLESS = frozenset(
     "len min max range abs float int bool round float32 float64 int32 int64 uint32 uint8 grid gridsize "

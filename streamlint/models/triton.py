@@ -18,6 +18,8 @@ MAKES_POINTER = frozenset(
 RANGES = frozenset({"range", "arange"})
 """Functions that give as many numbers as there are threads, from the first argument on."""
 ACCESSES = frozenset({"load", "store"})
+ADDITIONS = frozenset({"atomic_add"})
+"""Atomic operations that come to the same in any order."""
 MAKES_BLOCK = "make_block_ptr"
 PLACES_BLOCK = ("base", "offsets")
 """The parameters of it that say where the block lies."""

@@ -3,7 +3,8 @@
 Per buffer a *frontier* of accesses is kept, and every new access is compared with it. An access
 leaves the frontier only when another stands for it:
 
-* a write that is surely ordered after it and covers its region, or
+* a write that is surely ordered after it and covers its region (atomic additions, which commute,
+  stand for additions only), or
 * for a read, a later read of the same region, with the same doubts, on the same stream or lane
   (the latest read is the one to wait for),
 
@@ -43,6 +44,7 @@ from streamlint.trace import (
     Interval,
     LaneId,
     Launch,
+    Mode,
     Op,
     OpId,
     Overlap,
@@ -202,6 +204,8 @@ class _Search:
             if ordering.verdict is Verdict.YES:
                 if self._supersedes(new, old):
                     gone.add(id(old))
+            elif old.access.mode.commutes(new.access.mode):
+                continue
             elif not (old.by_host and new.by_host) or self._in_stream(old, new):
                 found.append(_conflict(old, new, ordering, shared))
         if gone:
@@ -222,9 +226,13 @@ class _Search:
         return self._hb.ordered(old.op, new.op)
 
     def _supersedes(self, new: _Entry, old: _Entry) -> bool:
-        """Whether a write that comes surely after ``old`` stands for it from now on."""
+        """Whether a write that comes surely after ``old`` stands for it from now on.
+
+        An addition stands for other additions only: a third one may race with what was before them.
+        """
         return (
             new.access.mode.writes
+            and (new.access.mode is not Mode.ADD or old.access.mode is Mode.ADD)
             and new.doubts <= old.doubts
             and (self._one_lane or old.by_host or not new.by_host)
             and covers(new.access.region, old.access.region)

@@ -57,7 +57,7 @@ _ROLES = {
     Role.SET_UP: "before the first call",
 }
 _BLOCKS = {"with": "with {}", "leaving the block": "with {}"}
-_VERBS = {Mode.READ: "reads", Mode.WRITE: "writes", Mode.UPDATE: "updates"}
+_VERBS = {Mode.READ: "reads", Mode.WRITE: "writes", Mode.UPDATE: "updates", Mode.ADD: "adds to"}
 _WAITED_FOR = {
     MonitorKind.LOCK: "waits until it has {}",
     MonitorKind.FLAG: "waits until {} is set",

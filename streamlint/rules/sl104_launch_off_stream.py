@@ -130,7 +130,7 @@ def _verb(access: Access) -> str:
             return "reads"
         case Mode.WRITE:
             return "writes"
-        case Mode.UPDATE:
+        case Mode.UPDATE | Mode.ADD:
             return "uses"
 
 

@@ -57,7 +57,7 @@ def check(judged: Judged) -> Iterator[Problem]:
 def _message(judged: Judged, conflict: Conflict, both: tuple[str, str]) -> str:
     giver = stream_of(judged.op(conflict.earlier))
     where = quoted(judged.stream_name(giver)) if giver is not None else "the device"
-    verb = {Mode.READ: "reads", Mode.WRITE: "writes", Mode.UPDATE: "uses"}[conflict.later_access.mode]
+    verb = {Mode.READ: "reads", Mode.WRITE: "writes"}.get(conflict.later_access.mode, "uses")
     doing = "writing" if conflict.earlier_access.mode.writes else "reading"
     return (
         f"{both[1]} {verb} {pairs.subject(judged, conflict)} {on(judged, judged.op(conflict.later))} "

@@ -80,6 +80,8 @@ class Mode(Enumeration):
     READ = "read"
     WRITE = "write"
     UPDATE = "update"
+    ADD = "add"
+    """Atomic additions: ``cuda.atomic.add(histogram, bin, 1)``. They come to the same in any order."""
 
     @property
     def reads(self) -> bool:
@@ -88,6 +90,10 @@ class Mode(Enumeration):
     @property
     def writes(self) -> bool:
         return self is not Mode.READ
+
+    def commutes(self, other: Mode) -> bool:
+        """Whether two accesses need no order: reads, or additions that are both atomic."""
+        return self is other and self in (Mode.READ, Mode.ADD)
 
 
 class Doubt(Enumeration):

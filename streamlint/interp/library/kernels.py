@@ -55,14 +55,16 @@ def _uses(m: Machine, func: FuncV, depth: int) -> dict[str, Use] | None:
     body = _Body(m, function, [param.name for param in function.params], depth)
     for statement in function.body:
         body.scan(statement)
-    places = kernel_places.in_python(function, frozenset(body.reads | body.writes))
+    places = kernel_places.in_python(function, frozenset(body.reads | body.writes | body.adds))
     return {
-        name: Use(mode_of(name, body.reads, body.writes), name in body.indexed, places.get(name))
+        name: Use(mode_of(name, body.reads, body.writes, body.adds), name in body.indexed, places.get(name))
         for name in body.names
     }
 
 
-def mode_of(name: str, reads: set[str], writes: set[str]) -> Mode | None:
+def mode_of(name: str, reads: set[str], writes: set[str], adds: set[str]) -> Mode | None:
+    if name in adds:
+        return Mode.UPDATE if name in reads | writes else Mode.ADD
     if name in writes:
         return Mode.UPDATE if name in reads else Mode.WRITE
     return Mode.READ if name in reads else None
@@ -78,6 +80,8 @@ class _Body:
     depth: int
     reads: set[str] = field(default_factory=set)
     writes: set[str] = field(default_factory=set)
+    adds: set[str] = field(default_factory=set)
+    """Those that it adds to atomically."""
     indexed: set[str] = field(default_factory=set)
 
     def scan(self, *nodes: object) -> None:
@@ -106,10 +110,11 @@ class _Body:
     def _note(self, name: str, mode: Mode, *, indexed: bool = True) -> None:
         if name not in self.names:
             return
-        if mode.reads:
-            self.reads.add(name)
-        if mode.writes:
-            self.writes.add(name)
+        if mode is Mode.ADD:
+            self.adds.add(name)
+        else:
+            self.reads |= {name} if mode.reads else set()
+            self.writes |= {name} if mode.writes else set()
         if indexed:
             self.indexed.add(name)
 
@@ -136,8 +141,10 @@ class _Body:
         )
         if last in numba_model.HARMLESS and not kernel_places.is_atomic(called):
             return
-        if last.removeprefix("atomic_") in numba_model.ATOMICS and isinstance(called, ir.Attr):
-            self._note(given[0][1] if given and given[0][0] == 0 else "", Mode.UPDATE)
+        atomic = last.removeprefix("atomic_")
+        if atomic in numba_model.ATOMICS and isinstance(called, ir.Attr):
+            mode = Mode.ADD if atomic in numba_model.ADDITIONS else Mode.UPDATE
+            self._note(given[0][1] if given and given[0][0] == 0 else "", mode)
             return
         inner = self.m.project.member(self.function.module, last) if isinstance(called, ir.Name) else None
         uses = self._of_device_function(inner) if isinstance(inner, FuncV) else None

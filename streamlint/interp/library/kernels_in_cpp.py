@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from streamlint.interp.state.machine import Machine
 
+_ADDS = r"\batomic(?:Add|Sub)(?:_system)?"
+"""Additions that hold beyond a block of threads (CUDA C++ Programming Guide, atomic functions)."""
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
@@ -48,7 +50,9 @@ def uses(code: str, name: str) -> dict[str, Use] | None:
     parts = [part for part in found.group(1).split(",") if part.strip() not in ("", "void")]
     modes = {_name(part, i): _mode(part) for i, part in enumerate(parts)}
     arrays = frozenset(param for param, mode in modes.items() if mode is not None)
-    places = _places(frozenset(modes), arrays, text[found.end() : _end(text, found.end(), "{}")])
+    body = text[found.end() : _end(text, found.end(), "{}")]
+    modes |= {array: Mode.ADD for array in arrays if _only_adds(array, body)}
+    places = _places(frozenset(modes), arrays, body)
     return {param: Use(mode, mode is not None, places.get(param)) for param, mode in modes.items()}
 
 
@@ -63,6 +67,12 @@ def _mode(parameter: str) -> Mode | None:
         return None
     pointee = parameter.partition("*")[0]
     return Mode.READ if re.search(r"\bconst\b", pointee) else Mode.UPDATE
+
+
+def _only_adds(array: str, body: str) -> bool:
+    """Whether the array is mentioned where it is added to, and nowhere else: ``atomicAdd(&bins[b], 1)``."""
+    mentions = len(re.findall(rf"(?<![\w.]){re.escape(array)}\b", body))
+    return mentions > 0 and mentions == len(re.findall(rf"{_ADDS}\s*\(\s*&?\s*{re.escape(array)}\b", body))
 
 
 def _end(text: str, start: int, pair: str) -> int:

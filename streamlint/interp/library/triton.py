@@ -57,7 +57,7 @@ def _uses(m: Machine, function: ir.Function, known: dict[str, object], depth: in
         body.scan(*function.body)
     if body.lost:
         return None
-    touched = body.reads | body.writes
+    touched = body.reads | body.writes | body.adds
     places = kernel_places.in_python(
         function,
         frozenset(touched),
@@ -65,7 +65,8 @@ def _uses(m: Machine, function: ir.Function, known: dict[str, object], depth: in
         fixed=frozenset(param.name for param in function.params if _is_constexpr(param)),
     )
     return {
-        name: Use(mode_of(name, body.reads, body.writes), name in touched, places.get(name)) for name in names
+        name: Use(mode_of(name, body.reads, body.writes, body.adds), name in touched, places.get(name))
+        for name in names
     }
 
 
@@ -172,6 +173,8 @@ class _Body:
     depth: int
     reads: set[str] = field(default_factory=set)
     writes: set[str] = field(default_factory=set)
+    adds: set[str] = field(default_factory=set)
+    """Those that it adds to atomically."""
     lost: bool = False
 
     def scan(self, *nodes: object) -> None:
@@ -239,6 +242,8 @@ class _Body:
             self.reads |= bases
         elif last == "store":
             self.writes |= bases
+        elif last in triton.ADDITIONS:
+            self.adds |= bases
         elif last.startswith("atomic_"):
             self.reads |= bases
             self.writes |= bases
@@ -258,6 +263,9 @@ class _Body:
         order = list(inner)
         for i, (keyword, bases) in enumerate(given):
             use = inner.get(keyword or (order[i] if i < len(order) else ""), Use(Mode.UPDATE))
+            if use.mode is Mode.ADD:
+                self.adds |= bases
+                continue
             if use.mode is not None and use.mode.reads:
                 self.reads |= bases
             if use.mode is not None and use.mode.writes:
