@@ -41,9 +41,6 @@ def step(m: Machine, value: GeneratorV, sent: Value, span: Span) -> tuple[Value,
             binding.assign(m, target, sent)
         one.targets = ()
         given = _go_on(m, one)
-    except Returned:
-        one.blocks.clear()
-        given = None
     finally:
         m.calls.pop()
         m.frames.pop()
@@ -120,8 +117,10 @@ def _go_on(m: Machine, one: Stepped) -> Value | None:
             case _:
                 try:
                     stmt.run(m, statement)
+                except Returned:
+                    one.blocks[:] = _cleaning(one.blocks)
                 except Jumped as jump:
-                    _leave(one.blocks, jump.kind)
+                    _leave_pass(one.blocks, jump.kind)
     return None
 
 
@@ -139,7 +138,7 @@ def _entered(m: Machine, statement: ir.For | ir.While | ir.If | ir.Try) -> list[
         case ir.If():
             return [Block(statement.body if stmt.takes_arm(m, statement) else statement.orelse)]
         case ir.Try():
-            return [Block(statement.final), Block(statement.orelse), Block(statement.body)]
+            return [Block(statement.final, cleans=True), Block(statement.orelse), Block(statement.body)]
 
 
 def _begins_pass(m: Machine, loop: ir.For | ir.While, block: Block) -> bool:
@@ -170,13 +169,14 @@ def _item(m: Machine, loop: ir.For, block: Block) -> Value | None:
     return containers.nth(m, source, block.turn, span)
 
 
-def _leave(blocks: list[Block], kind: str) -> None:
-    """``break`` or ``continue``"""
-    while blocks and blocks[-1].loop is None:
-        blocks.pop()
-    if not blocks:
-        return
-    if kind == "break":
-        blocks.pop()
-    else:
-        blocks[-1].at = len(blocks[-1].statements)
+def _leave_pass(blocks: list[Block], kind: str) -> None:
+    """``break`` or ``continue``: what the ``try`` statements in the pass have to clean up comes first."""
+    at = max((at for at, block in enumerate(blocks) if block.loop is not None), default=0)
+    loop, inner = blocks[at], _cleaning(blocks[at + 1 :])
+    loop.at = len(loop.statements)
+    blocks[at:] = inner if kind == "break" else [loop, *inner]
+
+
+def _cleaning(blocks: Sequence[Block]) -> list[Block]:
+    """What runs of blocks that are left: each ``finally`` that has not begun."""
+    return [block for block in blocks if block.cleans and block.at == 0]

@@ -24,6 +24,8 @@ class Block:
     loop: ir.For | ir.While | None = None
     source: Value = NONE
     turn: int = 0
+    cleans: bool = False
+    """Whether it is a ``finally``, which runs however the statements before it are left."""
 
 
 @dataclass(slots=True)
