@@ -63,7 +63,7 @@ def of_class(project: Project, module: ir.Module, construction: Construction, to
             entry,
             label=f"{entry.label}, between backward passes",
             body=body,
-            outside_calls=(BACKWARD, decl.name),
+            outside_calls=(*(BACKWARD, decl.name) * BATCHES, BACKWARD),
             paths=PAIR_PATHS,
             prepared=True,
             order_in_sight=told.shows_order(construction.cls, [decl.name]),
