@@ -132,8 +132,7 @@ def sequence(
             following = repetition.until_repeated(
                 m, made, lambda number: _call_anew(m, made, first, number), 1, before
             )
-            if hooks.is_of_gradients(m, FuncV(first, None, made)):
-                hooks.next_backward(m, following)
+            if hooks.begins_anew(m, FuncV(first, None, made), following):
                 _call_anew(m, made, first, following)
         for number, decl in enumerate(() if repeat else order[1:], 2):
             # load(i), step(i), evict(i): one layer. Who loads again loads another one.

@@ -152,7 +152,7 @@ def by_autograd(m: Machine, func: FuncV, number: int) -> tuple[list[Value], dict
     if turn >= len(found):
         beyond = _further(m, tensor, turn - len(found) + 1)
         if beyond is None:
-            next_backward(m, number)
+            _next_backward(m, number)
             name, tensor, hook = found[0]
         else:
             tensor = beyond
@@ -164,14 +164,19 @@ def by_autograd(m: Machine, func: FuncV, number: int) -> tuple[list[Value], dict
     return [*given[:-1], tensor], dict(named)
 
 
-def is_of_gradients(m: Machine, func: FuncV) -> bool:
-    return bool(_of_gradients(m, func))
+def begins_anew(m: Machine, func: FuncV, number: int) -> bool:
+    """Whether the call behind those that show all is one of another backward pass: of hooks of tensors."""
+    if not _of_gradients(m, func):
+        return False
+    _next_backward(m, number)
+    return True
 
 
-def next_backward(m: Machine, number: int) -> None:
+def _next_backward(m: Machine, number: int) -> None:
     """With this call from outside another backward pass begins; before it a caller may call what orders.
 
-    What calls it is not seen: it stands where the last hook was registered.
+    All tensors had their turn, or their calls repeat themselves. What calls it is not seen: it stands where
+    the last hook was registered.
     """
     m.backward_from = number
     if m.orders_between:
