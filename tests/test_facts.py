@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from streamlint import ir
 from streamlint.interp.facts import circles, known, scopes
-from streamlint.interp.facts.relevance import all_classes
 from streamlint.interp.state.budgets import Most
 from streamlint.interp.state.project import Project
 from streamlint.lower import index_module
 
 if TYPE_CHECKING:
-    from streamlint import ir
     from streamlint.interp.facts.kinds import Fact
 
 IN_CIRCLES = """
@@ -61,7 +60,7 @@ def _facts(module: ir.Module) -> list[Fact]:
         assert scope is not None
         found += [facts.of_param(scope, param.name) for param in scope.function.params]
         found.append(facts.of_return(module, decl, cls))
-    return found + [facts.of_field(cls, name) for cls in all_classes(module) for name in ("page", "next")]
+    return found + [facts.of_field(cls, name) for cls in ir.all_classes(module) for name in ("page", "next")]
 
 
 @pytest.mark.parametrize("most", [3, 6, 24])

@@ -19,6 +19,8 @@ from streamlint.ir.decls import (
     Module,
     Param,
     TooLarge,
+    all_classes,
+    all_functions,
     code_of,
 )
 from streamlint.ir.nodes import (
@@ -70,7 +72,7 @@ from streamlint.ir.nodes import (
     WithItem,
     Yield,
 )
-from streamlint.ir.walk import called, children, dotted, walk
+from streamlint.ir.walk import called, children, decorated_by, dotted, walk
 
 __all__ = [
     "FILLS",
@@ -130,9 +132,12 @@ __all__ = [
     "With",
     "WithItem",
     "Yield",
+    "all_classes",
+    "all_functions",
     "called",
     "children",
     "code_of",
+    "decorated_by",
     "dotted",
     "walk",
 ]

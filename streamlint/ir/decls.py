@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from streamlint.frozen import frozen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from streamlint.ir.nodes import Expr, Import, Stmt
     from streamlint.source import Span
@@ -156,6 +156,22 @@ class Module:
     def __post_init__(self) -> None:
         roots = frozenset(imported.module.partition(".")[0] for imported in self.imports)
         object.__setattr__(self, "roots", roots)
+
+
+def all_classes(module: Module) -> Iterator[ClassDecl]:
+    """The classes of a module, with those inside of others."""
+    waiting = list(module.classes.values())
+    while waiting:
+        cls = waiting.pop(0)
+        yield cls
+        waiting.extend(cls.inner.values())
+
+
+def all_functions(module: Module) -> Iterator[FunctionDecl]:
+    """The functions and methods of a module."""
+    yield from module.functions.values()
+    for cls in all_classes(module):
+        yield from cls.methods.values()
 
 
 class LoweringError(Exception):

@@ -6,7 +6,7 @@ from dataclasses import fields, is_dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from streamlint.ir.decls import ClassDecl, Function
+from streamlint.ir.decls import ClassDecl, Function, FunctionDecl
 from streamlint.ir.nodes import Attr, Call, Name
 
 if TYPE_CHECKING:
@@ -31,6 +31,12 @@ def walk(node: object, *, functions: bool = False) -> Iterator[object]:
         if inside is not None and (functions or kind is not Function):
             yield here
             waiting.extend(inside(here))
+
+
+def decorated_by(function: Function | FunctionDecl) -> frozenset[str]:
+    """The last names of a function's decorators: ``no_grad`` of ``@torch.no_grad()``."""
+    texts = (one if isinstance(one, str) else dotted(one) for one in function.decorators)
+    return frozenset(text.rpartition(".")[2] for text in texts)
 
 
 def dotted(e: Expr) -> str:

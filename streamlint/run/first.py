@@ -11,10 +11,10 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from streamlint import ir
 from streamlint.files import decoded, lines_of
 from streamlint.finding import Report
 from streamlint.frozen import frozen
-from streamlint.interp.facts.relevance import all_functions
 from streamlint.judging.merging import merge
 from streamlint.run import check, collector
 from streamlint.run.session import Session, collected
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from streamlint import ir
     from streamlint.finding import Finding, Pair
     from streamlint.run.warm import Ran
     from streamlint.source import Span
@@ -81,7 +80,7 @@ def first(request: check.Request, path: Path, last: Whole) -> Report | None:
     if module is None or text is None:
         return None
     edit = _Edit.between(lines_of(decoded(last.text)), lines_of(text))
-    edited = [decl for decl in all_functions(module) if edit.is_in(decl)]
+    edited = [decl for decl in ir.all_functions(module) if edit.is_in(decl)]
     if len(edited) != 1:
         return None
     again = _closest(last.ran, module.name, edited[0].qualname)

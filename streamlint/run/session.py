@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from streamlint import ir, notebook
 from streamlint.finding import OF_FIXES, Confidence, Finding, LeftOut, SourceError, Statistics
 from streamlint.interp.entries import methods, starts
-from streamlint.interp.facts import relevance, text_order, touching
+from streamlint.interp.facts import text_order, touching
 from streamlint.interp.state.budgets import Budgets, FileCut, OutOfResources
 from streamlint.interp.state.project import Project
 from streamlint.judging import words
@@ -283,7 +283,7 @@ class Session:
         owner = event.function.rpartition(".")[0]
         return text_order.recorded_by_others(module, name, owner) or any(
             name in decl.names and not vocabulary.RECORDS.isdisjoint(decl.names)
-            for decl in relevance.all_functions(module)
+            for decl in ir.all_functions(module)
             if decl.qualname.startswith(f"{owner}.")
             # What the waiting function itself records was seen: self.events[0], and not self.events[1]. So is
             # what the one records that makes the event.
@@ -469,7 +469,7 @@ def _note(run: Run, judged: Sequence[Conditional], seconds: float) -> Ran:
 def _statistics(project: Project, module: ir.Module, covered: set[str], approximate: set[str]) -> Statistics:
     """Counts the module's functions that touch streams by how far they were analyzed."""
     exact = cut = skipped = 0
-    for decl in relevance.all_functions(module):
+    for decl in ir.all_functions(module):
         if not touching.touches(project, decl):
             continue
         if f"{module.name}:{decl.qualname}" not in covered:

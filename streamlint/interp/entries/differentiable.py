@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streamlint import ir
 from streamlint.interp.entries.runs import PAIR_PATHS, Entry
 from streamlint.interp.facts import classes
-from streamlint.interp.facts.relevance import all_classes, is_relevant
+from streamlint.interp.facts.relevance import is_relevant
 from streamlint.interp.python import unseen_caller
 from streamlint.interp.state.values import ApiV
 from streamlint.models.autograd import BACKWARD, FORWARD, FUNCTION
@@ -18,7 +19,6 @@ from streamlint.models.autograd import BACKWARD, FORWARD, FUNCTION
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from streamlint import ir
     from streamlint.interp.entries.progress import Told
     from streamlint.interp.facts.relevance import Relevant
     from streamlint.interp.state.machine import Machine
@@ -30,7 +30,7 @@ STEPS = 2
 
 def steps(project: Project, module: ir.Module, among: Relevant, told: Told) -> Iterator[Entry]:
     """Each function of autograd of a module that may work aside, and that nothing has run to its end."""
-    for cls in all_classes(module):
+    for cls in ir.all_classes(module):
         methods = classes.methods(project, cls)
         pair = [methods[name] for name in (FORWARD, BACKWARD) if name in methods]
         if (

@@ -28,7 +28,6 @@ from streamlint.interp.entries.runs import PAIR_PATHS, PATHS, PREPARING_PATHS, E
 from streamlint.interp.facts import call_keys, classes, decorators, joins, several, touching
 from streamlint.interp.facts.call_needs import MOST_EARLIER, Histories
 from streamlint.interp.facts.relevance import (
-    all_classes,
     callers_first,
     is_relevant,
     mentioned_in,
@@ -187,7 +186,7 @@ def sequence(
         of_autograd=methods.packs.issuperset(names),
         asked_by_others=any(
             names[0] in decl.called & decl.members
-            for other in all_classes(module)
+            for other in ir.all_classes(module)
             if other is not construction.cls
             for decl in other.methods.values()
         ),
@@ -314,7 +313,7 @@ def _asks_others(project: Project, module: ir.Module, cls: ir.ClassDecl, names: 
     """Whether a method uses one of another class that works with streams: ``self.executor.step(batch)``."""
     return any(
         decl.name in names and decl.name != "__init__" and touching.surely(project, module, decl.names)
-        for other in all_classes(module)
+        for other in ir.all_classes(module)
         if other is not cls
         for decl in other.methods.values()
     )
@@ -332,7 +331,7 @@ def _histories(project: Project, module: ir.Module, cls: ir.ClassDecl, public: f
             inherited.setdefault(name, []).append(decl)
     fillers = frozenset(
         decl.name
-        for other in all_classes(module)
+        for other in ir.all_classes(module)
         for decl in other.methods.values()
         if any(name for name, _ in decl.given)
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from streamlint import ir
 from streamlint.frozen import frozen
 from streamlint.interp.facts import classes, constructors, given_classes
-from streamlint.interp.facts.relevance import all_classes, queues_work
+from streamlint.interp.facts.relevance import queues_work
 from streamlint.interp.library import hooks, threads
 from streamlint.interp.state.budgets import Most
 from streamlint.interp.state.kept import Kept
@@ -261,7 +261,9 @@ def _handed_on(
 
     ``def submit(self, rows): return Ticket(...)`` and ``def wait(self, ticket: Ticket)``.
     """
-    made = {decl.name for decl in all_classes(module)} & frozenset().union(*(one.called for one in methods))
+    made = {decl.name for decl in ir.all_classes(module)} & frozenset().union(
+        *(one.called for one in methods)
+    )
     if not made:
         return {decl.name: frozenset() for decl in methods}
     return {

@@ -17,8 +17,6 @@ from streamlint.interp.entries.progress import Told
 from streamlint.interp.entries.runs import Entry, Run, run_entry
 from streamlint.interp.facts import joins, touching
 from streamlint.interp.facts.relevance import (
-    all_classes,
-    all_functions,
     callers_first,
     is_relevant,
     mentioned_in,
@@ -64,7 +62,7 @@ def module_runs(
     yield from started(_body_entry(project, module))
     yield from started(_functions(project, module, worth, told, called=False))
     yield from started(differentiable.steps(project, module, worth, told))
-    for cls in all_classes(module):
+    for cls in ir.all_classes(module):
         project.budgets.never_run.update((cls.qualname, why) for why in cls.unread)
     constructions = [
         Construction(cls)
@@ -136,7 +134,7 @@ def _functions(
 ) -> Iterator[Entry]:
     """Functions by themselves: first those that nothing calls, then those that nobody reached."""
     mentions: dict[str, int] = {}
-    for decl in all_functions(module):
+    for decl in ir.all_functions(module):
         for name in decl.names & module.functions.keys():
             if name != decl.name:
                 mentions[name] = mentions.get(name, 0) + 1

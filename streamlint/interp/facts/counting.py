@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp.facts.relevance import all_functions
 from streamlint.interp.state.kept import Kept
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ def _tells(project: Project, function: ir.Function | ir.FunctionDecl) -> bool:
 def _reached(project: Project, function: ir.Function | ir.FunctionDecl) -> Iterator[tuple[ir.Stmt, ...]]:
     module = project.module(function.module)
     by_name: dict[str, list[ir.FunctionDecl]] = {}
-    for decl in all_functions(module) if module is not None else ():
+    for decl in ir.all_functions(module) if module is not None else ():
         by_name.setdefault(decl.name, []).append(decl)
     waiting: list[ir.Function | ir.FunctionDecl] = [function]
     seen: set[Span] = set()

@@ -8,7 +8,6 @@ from streamlint import ir, models
 from streamlint.interp.state.values import ApiV
 from streamlint.models import jax, python
 from streamlint.models import triton as triton_model
-from streamlint.models.torch import GRADIENTS_OFF
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
@@ -21,7 +20,7 @@ def paths(project: Project, function: ir.FunctionDecl | ir.Function) -> Iterator
     """What each decorator is: ``"numba.cuda.jit"`` for ``@cuda.jit(fastmath=True)``."""
     for decorator in function.decorators:
         text = decorator if isinstance(decorator, str) else ir.dotted(decorator)
-        yield _resolved(project, function.module, text.partition("(")[0])
+        yield _resolved(project, function.module, text)
 
 
 def _resolved(project: Project, module: str, text: str) -> str:
@@ -58,11 +57,6 @@ def is_foreign(project: Project, function: ir.FunctionDecl | ir.Function) -> boo
         )
         for path in paths(project, function)
     )
-
-
-def is_gradless(function: ir.FunctionDecl | ir.Function) -> bool:
-    """``@torch.no_grad()``: no operand in it is kept for a backward pass."""
-    return _has(function, GRADIENTS_OFF)
 
 
 # ----------------------------------------------------------------------------- Python's own
@@ -102,5 +96,4 @@ def makes_context(function: ir.FunctionDecl | ir.Function) -> bool:
 
 def _has(function: ir.FunctionDecl | ir.Function, names: frozenset[str]) -> bool:
     """Whether it has a decorator with one of Python's names, which other packages give theirs too."""
-    texts = (one if isinstance(one, str) else ir.dotted(one) for one in function.decorators)
-    return any(text.partition("(")[0].rpartition(".")[2] in names for text in texts)
+    return not names.isdisjoint(ir.decorated_by(function))

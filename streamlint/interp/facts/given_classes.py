@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from streamlint import ir
 from streamlint.frozen import frozen
 from streamlint.interp.facts import classes, decorators, kinds, scopes, touching, writes
-from streamlint.interp.facts.relevance import all_classes
 from streamlint.interp.state.budgets import Most
 from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.scope import Target
@@ -457,7 +456,7 @@ def _assignments(body: object) -> Iterator[tuple[ir.Expr, ir.Expr]]:
 
 
 def _classes_in_sight(project: Project, module: ir.Module) -> Iterator[ir.ClassDecl]:
-    yield from all_classes(module)
+    yield from ir.all_classes(module)
     for imported in module.imports:
         if imported.attribute is not None and project.module(imported.module) is not None:
             found = project.member(module.name, imported.name)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp.facts import scopes, text_order, touching
-from streamlint.interp.facts.relevance import all_classes, all_functions
 from streamlint.interp.state.kept import Kept
 from streamlint.models import python, vocabulary
 
@@ -42,7 +41,7 @@ def orders_state_of(module: ir.Module, own: ir.FunctionDecl) -> frozenset[str]:
     variables = module.assigned & own.names
     return frozenset(
         decl.name
-        for decl in all_functions(module)
+        for decl in ir.all_functions(module)
         if decl is not own and orders(module, decl.names) and not variables.isdisjoint(decl.names)
     )
 
@@ -56,7 +55,7 @@ def _waiting_names(module: ir.Module) -> dict[str, Counter[str]]:
     """
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     decorated = _decorated(module)
-    for decl in all_functions(module):
+    for decl in ir.all_functions(module):
         if _only_waits(module, decl):
             names = _within_reach(module, decl)
             for cls in decorated.get(decl.name) or (_class_of(module, decl),):
@@ -71,7 +70,7 @@ def _waiting_names(module: ir.Module) -> dict[str, Counter[str]]:
 def _decorated(module: ir.Module) -> dict[str, set[ir.ClassDecl]]:
     """The classes of the methods that a function of the module decorates: it is about their objects."""
     found: dict[str, set[ir.ClassDecl]] = defaultdict(set)
-    for cls in all_classes(module):
+    for cls in ir.all_classes(module):
         for decl in cls.methods.values():
             for decorator in module.functions.keys() & set(decl.decorators):
                 found[decorator].add(cls)
@@ -79,7 +78,7 @@ def _decorated(module: ir.Module) -> dict[str, set[ir.ClassDecl]]:
 
 
 def _class_of(module: ir.Module, decl: ir.FunctionDecl) -> ir.ClassDecl | None:
-    return next((cls for cls in all_classes(module) if cls.methods.get(decl.name) is decl), None)
+    return next((cls for cls in ir.all_classes(module) if cls.methods.get(decl.name) is decl), None)
 
 
 def _given_by(cls: ir.ClassDecl) -> frozenset[str]:
@@ -118,7 +117,7 @@ def _with_steps(module: ir.Module, decl: ir.FunctionDecl) -> list[ir.FunctionDec
     while waiting:
         one = waiting.pop()
         own = _class_of(module, one)
-        for cls in all_classes(module):
+        for cls in ir.all_classes(module):
             of_own = cls is own
             called = one.called & (one.own if of_own else one.members - one.own) & cls.methods.keys()
             more = {cls.methods[name] for name in called} - seen

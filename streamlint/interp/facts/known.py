@@ -15,8 +15,7 @@ from streamlint.frozen import frozen
 from streamlint.interp.facts import classes, flags, kinds, places, scopes, writes
 from streamlint.interp.facts.circles import Circles
 from streamlint.interp.facts.kinds import NOTHING, PLAIN, Fact, Kind, joined, surest
-from streamlint.interp.facts.relevance import all_classes
-from streamlint.interp.state import counted, symbols
+from streamlint.interp.state import at_work, counted, symbols
 from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.scope import Scope, Target
 from streamlint.interp.state.values import ApiV, ClassV, FuncV
@@ -120,7 +119,7 @@ class Facts:
             return
         # loader.upload(x): a method that no other class of the module has is that of this one.
         name = target.name
-        if sum(name in cls.methods for cls in all_classes(scope.module)) > 1:
+        if sum(name in cls.methods for cls in ir.all_classes(scope.module)) > 1:
             return
         for caller in self._mentioning(scope.module, name):
             for node in ir.walk(caller.function.body, functions=True):
@@ -198,7 +197,7 @@ class Facts:
         return self._once(question, lambda: self._member(module, name))
 
     def _member(self, module: ir.Module, name: str) -> Fact:
-        found = [self.of_field(cls, name) for cls in all_classes(module)]
+        found = [self.of_field(cls, name) for cls in ir.all_classes(module)]
         known = [fact for fact in found if fact.kind is not Kind.UNKNOWN]
         return joined(known).at_most(Evidence.INFERRED)
 
@@ -452,7 +451,7 @@ def _of_symbol(m: Machine, symbol: Symbol) -> Fact:
     if symbol in m.owners:
         cls, name = m.owners[symbol]
         return facts.of_field(cls, name)
-    module = m.project.module(m.frame.env.module) if m.frames else None
+    module = at_work.module(m)
     if module is None:
         return NOTHING
     match symbol:

@@ -14,7 +14,7 @@ from streamlint.models.torch import FORWARD_HOOKS, GRADIENT_HOOKS
 from streamlint.trace import MonitorKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from streamlint.interp.state.project import Project
@@ -33,7 +33,7 @@ class Relevant:
 
 def relevant(project: Project, module: ir.Module) -> Relevant:
     """What is worth running; ``Encoder.forward`` is not because ``Decoder.forward`` touches streams."""
-    decls = list(all_functions(module))
+    decls = list(ir.all_functions(module))
     hot = {decl.name for decl in decls if touching.touches(project, decl)}
     for imported in module.imports:
         if imported.attribute is not None:
@@ -46,13 +46,13 @@ def relevant(project: Project, module: ir.Module) -> Relevant:
                     hot |= methods | ({imported.name} if methods else set())
                 case _:
                     pass
-    partners = (decl for cls in all_classes(module) for decl in _partners_of_threads(project, module, cls))
+    partners = (decl for cls in ir.all_classes(module) for decl in _partners_of_threads(project, module, cls))
     own = {*_kernels(project, module), *partners}
     hot |= {decl.name for decl in own}
     hot -= {"__init__"}
     hot |= {
         cls.name
-        for cls in all_classes(module)
+        for cls in ir.all_classes(module)
         if any(touching.touches(project, d) for d in cls.methods.values())
     }
     uses = [(decl, _uses(decl)) for decl in decls]
@@ -70,7 +70,7 @@ def _led_to(
     ``self.step()`` runs; ``self.stages = [self._load, self._work]`` holds methods.
     """
     functions = hot & module.functions.keys()
-    code = functions | (hot & {name for cls in all_classes(module) for name in cls.methods})
+    code = functions | (hot & {name for cls in ir.all_classes(module) for name in cls.methods})
     telling = {f"{name}()" for name in functions} | code
     held = {
         name
@@ -89,10 +89,10 @@ def _led_by_methods(module: ir.Module, hot: AbstractSet[str]) -> set[str]:
 
     ``Offloaded.forward`` calls ``Upload.apply``, and ``train()`` only makes an ``Offloaded`` and calls it.
     """
-    named = hot & (module.functions.keys() | {cls.name for cls in all_classes(module)})
+    named = hot & (module.functions.keys() | {cls.name for cls in ir.all_classes(module)})
     return {
         cls.name
-        for cls in all_classes(module)
+        for cls in ir.all_classes(module)
         if any(not named.isdisjoint(_uses(decl)) for decl in cls.methods.values())
     }
 
@@ -103,7 +103,7 @@ def _running_hooks(module: ir.Module, hot: AbstractSet[str]) -> set[ir.FunctionD
     ``self.hooks = offload(net.blocks)`` registers some, and ``for block in self.net.blocks: x = block(x)``
     runs them, without the name of one.
     """
-    registering = {decl.name for decl in all_functions(module) if not _HOOKS.isdisjoint(decl.called)} & hot
+    registering = {decl.name for decl in ir.all_functions(module) if not _HOOKS.isdisjoint(decl.called)} & hot
 
     def registers(constructor: ir.FunctionDecl | None) -> bool:
         if constructor is None:
@@ -111,7 +111,7 @@ def _running_hooks(module: ir.Module, hot: AbstractSet[str]) -> set[ir.FunctionD
         itself = not _HOOKS.isdisjoint(constructor.called) and not hot.isdisjoint(constructor.names)
         return itself or not registering.isdisjoint(constructor.called)
 
-    found = [cls for cls in all_classes(module) if registers(cls.methods.get("__init__"))]
+    found = [cls for cls in ir.all_classes(module) if registers(cls.methods.get("__init__"))]
     return {decl for cls in found for decl in cls.methods.values() if decl.called}
 
 
@@ -165,20 +165,6 @@ def _uses(decl: ir.FunctionDecl) -> frozenset[str]:
     return decl.names - decl.variables - decl.keywords - own
 
 
-def all_classes(module: ir.Module) -> Iterator[ir.ClassDecl]:
-    waiting = list(module.classes.values())
-    while waiting:
-        cls = waiting.pop(0)
-        yield cls
-        waiting.extend(cls.inner.values())
-
-
-def all_functions(module: ir.Module) -> Iterator[ir.FunctionDecl]:
-    yield from module.functions.values()
-    for cls in all_classes(module):
-        yield from cls.methods.values()
-
-
 def callers_first(decls: Sequence[ir.FunctionDecl]) -> list[ir.FunctionDecl]:
     """Functions before those that they mention, as far as there are no cycles."""
     by_name = {decl.name: decl for decl in sorted(decls, key=lambda decl: decl.span.line)}
@@ -191,7 +177,7 @@ def users_first(module: ir.Module) -> list[ir.ClassDecl]:
 
     How ``Server`` calls the ``Cache`` that it makes shows in which order the calls of a ``Cache`` are meant.
     """
-    by_name = {cls.qualname: cls for cls in all_classes(module)}
+    by_name = {cls.qualname: cls for cls in ir.all_classes(module)}
     mentions = {
         name: frozenset().union(*(decl.names for decl in cls.methods.values()))
         for name, cls in by_name.items()
@@ -220,5 +206,5 @@ def mentioned_in(module: ir.Module, decl: ir.FunctionDecl, functions: set[str]) 
     """Whether one of ``functions``, by module and qualified name, mentions ``decl``."""
     return any(
         decl.name in other.names and other is not decl and f"{module.name}:{other.qualname}" in functions
-        for other in all_functions(module)
+        for other in ir.all_functions(module)
     )

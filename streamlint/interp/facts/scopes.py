@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp.facts import touching
-from streamlint.interp.facts.relevance import all_classes
 from streamlint.interp.state.budgets import Most
 from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.scope import Scope, Target
@@ -272,7 +271,7 @@ def methods_and_functions(module: ir.Module) -> Iterator[tuple[ir.FunctionDecl, 
     """All functions of a module, those of classes with their class."""
     for decl in module.functions.values():
         yield decl, None
-    for cls in all_classes(module):
+    for cls in ir.all_classes(module):
         for decl in cls.methods.values():
             yield decl, cls
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, TypeAlias
 from streamlint import ir
 from streamlint.frozen import frozen
 from streamlint.interp.facts import kinds, touching
-from streamlint.interp.facts.relevance import all_functions
 from streamlint.models import vocabulary
 
 if TYPE_CHECKING:
@@ -96,7 +95,7 @@ class Text:
         """
         if name not in self._attributes:
             names = {name}
-            for decl in all_functions(self.module):
+            for decl in ir.all_functions(self.module):
                 if name in decl.names:
                     body = self._body(decl)
                     names |= {v.name for to, v in body.copies if to == name and isinstance(v, ir.Attr)}
@@ -113,7 +112,7 @@ class Text:
         """Calls that may order, in functions that mention the stream."""
         others = _with_own(self.module, name, made)
         names = self.attributes(name)
-        for decl in all_functions(self.module):
+        for decl in ir.all_functions(self.module):
             if names.isdisjoint(decl.names) or decl.qualname.rpartition(".")[0] in others:
                 continue
             body = self._body(decl)
@@ -225,7 +224,7 @@ def _begins_with(value: ir.Expr) -> str:
 
 def _with_own(module: ir.Module, name: str, made: Span) -> set[str]:
     """Classes whose constructor mentions the name and makes a stream, but not this one."""
-    decls = [decl for decl in all_functions(module) if decl.span.path == made.path]
+    decls = [decl for decl in ir.all_functions(module) if decl.span.path == made.path]
     maker = max((d for d in decls if d.span.line <= made.line), key=lambda d: d.span.line, default=None)
     return {
         decl.qualname.rpartition(".")[0]
@@ -241,7 +240,7 @@ def may_be_recorded(module: ir.Module, name: str) -> bool:
     """Whether code may record an event of this name: it does more than make it, test it and wait for it."""
     mentions = harmless = 0
     bodies: list[object] = [module.load_body()] if name in module.body_names else []
-    for decl in all_functions(module):
+    for decl in ir.all_functions(module):
         if name in decl.names:
             if (function := ir.code_of(decl)) is None:
                 return True
@@ -260,8 +259,8 @@ def recorded_by_others(module: ir.Module, name: str, owner: str) -> bool:
     ``for table in self.tables: table.consumed.record(stream)``. A class that makes an event of that name
     records its own: ``self.consumed.record()`` there tells nothing.
     """
-    makers = {decl.qualname.rpartition(".")[0] for decl in all_functions(module) if _makes(decl, name)}
-    for decl in all_functions(module):
+    makers = {decl.qualname.rpartition(".")[0] for decl in ir.all_functions(module) if _makes(decl, name)}
+    for decl in ir.all_functions(module):
         if name not in decl.names or (owner and decl.qualname.startswith(f"{owner}.")):
             continue
         function = ir.code_of(decl)
@@ -276,7 +275,7 @@ def recorded_by_others(module: ir.Module, name: str, owner: str) -> bool:
 def calls(project: Project, module: ir.Module, name: str) -> bool:
     """Whether a module may call a function of this name that is no library's: not ``torch.save(state)``."""
     bodies: list[object] = [module.load_body()] if name in module.body_names else []
-    for decl in all_functions(module):
+    for decl in ir.all_functions(module):
         if name in decl.called:
             if (function := ir.code_of(decl)) is None:
                 return True
@@ -319,7 +318,7 @@ def takes_others(module: ir.Module, name: str, maker: str) -> bool:
     ``def finish(self, event): self.done[:] = [event] * len(self.done)``
     """
     owner = maker.rpartition(".")[0]
-    for decl in all_functions(module):
+    for decl in ir.all_functions(module):
         if name not in decl.names or decl.qualname == maker or (function := ir.code_of(decl)) is None:
             continue
         # What a method of another class puts into its own object is another attribute of that name.
@@ -347,7 +346,7 @@ def _puts_others(body: object, name: str, own: str | None, others: set[str]) -> 
 
 
 def _statements(module: ir.Module, qualname: str) -> Iterator[object]:
-    for decl in all_functions(module):
+    for decl in ir.all_functions(module):
         if decl.qualname == qualname and (function := ir.code_of(decl)) is not None:
             yield from ir.walk(function.body)
 

@@ -7,7 +7,6 @@ call gives: ``self.lane = torch.cuda.Stream()`` makes ``lane`` a name that tells
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from streamlint import ir
@@ -50,7 +49,7 @@ def leads(project: Project, decl: ir.Function | ir.FunctionDecl) -> bool:
 
 def _names_leading(project: Project, module: ir.Module) -> Iterator[str]:
     """The names of the functions of a module that may touch a stream."""
-    return (decl.name for decl in functions_of(module) if touches(project, decl))
+    return (decl.name for decl in ir.all_functions(module) if touches(project, decl))
 
 
 def makes_holder(project: Project, function: ir.Function | ir.FunctionDecl) -> bool:
@@ -153,14 +152,8 @@ def used_by(module: ir.Module) -> Iterator[frozenset[str]]:
     ``x.to(device, dtype, non_blocking)``.
     """
     yield module.body_names
-    for decl in functions_of(module):
+    for decl in ir.all_functions(module):
         yield decl.names - ((decl.variables | decl.keywords) - vocabulary.FLAGS)
-
-
-@lru_cache(maxsize=16)
-def all_names(module: ir.Module) -> frozenset[str]:
-    """The names that any code of a module uses."""
-    return frozenset().union(*used_by(module))
 
 
 def _foreign(module: ir.Module) -> frozenset[str]:
@@ -174,18 +167,9 @@ def _foreign(module: ir.Module) -> frozenset[str]:
 
 def _gifts(module: ir.Module) -> Iterator[tuple[str, frozenset[str]]]:
     yield from module.body_given
-    for decl in functions_of(module):
+    for decl in ir.all_functions(module):
         for name, sources in decl.given:
             yield name or decl.name, sources
-
-
-def functions_of(module: ir.Module) -> Iterator[ir.FunctionDecl]:
-    yield from module.functions.values()
-    waiting = list(module.classes.values())
-    while waiting:
-        cls = waiting.pop(0)
-        yield from cls.methods.values()
-        waiting.extend(cls.inner.values())
 
 
 def makes_streams(names: frozenset[str]) -> bool:

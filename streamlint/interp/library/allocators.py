@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import models
-from streamlint.interp.facts import touching
-from streamlint.interp.state import names
+from streamlint.interp.state import at_work, names
 from streamlint.interp.state.values import NONE, ApiV, Flavor, MethodV, PartialV, Value
 from streamlint.models.cupy import ALLOCATORS
 from streamlint.models.schema import Allocates
@@ -53,5 +52,4 @@ def _of_row(path: str) -> Space:
 
 def _others_choose(m: Machine) -> bool:
     """Whether other code of the running module chooses one, which may have run before."""
-    module = m.project.module(m.frame.env.module) if m.frames else None
-    return module is not None and not ALLOCATORS.isdisjoint(touching.all_names(module))
+    return not ALLOCATORS.isdisjoint(at_work.words(m))

@@ -21,7 +21,7 @@ from streamlint.interp.library import (
     triton,
     unresolved,
 )
-from streamlint.interp.state import flavors, lifetime, names, symbols
+from streamlint.interp.state import at_work, flavors, lifetime, names, symbols
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -82,7 +82,7 @@ _META = {
 
 def guessed_library(m: Machine) -> Lib:
     """Whose streams an unknown stream belongs to, by what the running module imports."""
-    module = m.project.module(m.frame.env.module) if m.frames else None
+    module = at_work.module(m)
     imported = {i.module.partition(".")[0]: i for i in module.imports} if module is not None else {}
     if "torch" in imported or not imported:
         return Lib.TORCH

@@ -6,9 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.frozen import frozen
-from streamlint.interp.facts import touching
 from streamlint.interp.library import addresses, copies, devices, dtypes, forms, layout, storage, tensors
-from streamlint.interp.state import lifetime, names
+from streamlint.interp.state import at_work, lifetime, names
 from streamlint.interp.state.values import (
     FALSE,
     NONE,
@@ -41,9 +40,7 @@ def _takes_sizes(name: str) -> bool:
 
 def _has_other_defaults(m: Machine) -> bool:
     """Whether the module at work chooses a default device somewhere: it may have, before it came here."""
-    module = m.project.module(m.frame.env.module)
-    name = model.SET_DEFAULT_DEVICE.rpartition(".")[2]
-    return module is not None and name in touching.all_names(module)
+    return model.SET_DEFAULT_DEVICE.rpartition(".")[2] in at_work.words(m)
 
 
 @frozen()

@@ -197,8 +197,7 @@ def _is_ready(m: Machine, module: HeapV) -> bool:
     cls = m.heap[module.id].cls
     found = m.project.module(cls.module) if cls is not None else None
     return found is not None and not any(
-        decl.name in model.CALLED and touching.by_others(m.project, decl)
-        for decl in touching.functions_of(found)
+        decl.name in model.CALLED and touching.by_others(m.project, decl) for decl in ir.all_functions(found)
     )
 
 

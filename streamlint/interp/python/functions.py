@@ -9,7 +9,7 @@ from streamlint import ir
 from streamlint.interp.facts import classes, decorators, kinds, known, modules, patches, touching
 from streamlint.interp.library import annotated, arrays, escape, named_host, tensors, unresolved
 from streamlint.interp.python import caching, keywords, pipelines
-from streamlint.interp.state import arguments, callers, names, results, symbols
+from streamlint.interp.state import arguments, callers, gradients, names, results, symbols
 from streamlint.interp.state.budgets import LIMITS
 from streamlint.interp.state.ends import Returned
 from streamlint.interp.state.frames import Driven, Frame
@@ -260,7 +260,7 @@ def activation(
     owner = classes.class_of(m, func, args)
     frame = Frame(env, func.name, touched, on_yield, cls=owner, receiver=func.receiver)
     frame.leads = not touched and touching.leads(m.project, func.function)
-    frame.gradless = m.frame.gradless or decorators.is_gradless(func.function)
+    frame.gradless = m.frame.gradless or gradients.is_gradless(func.function)
     given = [func.receiver, *args] if func.receiver is not None else args
     bind(m, env, func, function, given, kwargs)
     named_host.mark(m, env, function, span, bound=func.receiver is not None)

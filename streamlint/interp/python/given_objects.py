@@ -10,7 +10,7 @@ from streamlint import ir
 from streamlint.interp.facts import blocks, classes, given_classes, scopes
 from streamlint.interp.library import feeding, stream_values
 from streamlint.interp.python import instances, unseen_caller
-from streamlint.interp.state import arguments, names, naming, symbols
+from streamlint.interp.state import arguments, at_work, names, naming, symbols
 from streamlint.interp.state.ends import PathEnds, Returned
 from streamlint.interp.state.values import NONE, EventV, FuncV, HeapV, StreamV, SymV, Value
 from streamlint.models.python import MAKES_OBJECTS
@@ -98,7 +98,7 @@ def is_module(m: Machine, value: SymV) -> bool:
 
 def _running(m: Machine) -> Scope | None:
     """The text of the function that runs."""
-    module = m.project.module(m.frame.env.module)
+    module = at_work.module(m)
     owner = m.frame.cls or module
     if module is None or owner is None:
         return None

@@ -109,7 +109,7 @@ def _found(project: Project, module: ir.Module) -> Iterator[Entry]:
             case _:
                 pass
     for decl in module.functions.values():
-        texts = {text.partition("(")[0].partition(".")[0] for text in decl.decorators}
+        texts = {text.partition(".")[0] for text in decl.decorators}
         function = ir.code_of(decl) if not texts.isdisjoint(fillers.keys() | module.assigned) else None
         # The one that stands nearest to the function is called first.
         for decorator in reversed(function.decorators) if function is not None else ():

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from streamlint import ir
 from streamlint.frozen import frozen
 from streamlint.interp.facts import decorators, modules, scopes, touching
-from streamlint.interp.facts.relevance import all_functions
 from streamlint.interp.python import containers, registries, stream_sources, unseen_caller
 from streamlint.interp.state import arguments, naming, symbols
 from streamlint.interp.state.ends import PathEnds
@@ -60,7 +59,7 @@ def first_value(m: Machine, module: ir.Module, name: str) -> Value:
         add_sample(m, [module], name, m.heap[value.id])
     if not isinstance(value, ConstV):
         return value
-    setters = [decl for decl in all_functions(module) if name in decl.globals]
+    setters = [decl for decl in ir.all_functions(module) if name in decl.globals]
     if not setters or _is_being_set(m, setters):
         return value
     # capturing = False, until some `with capture():` sets it

@@ -16,7 +16,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from streamlint.interp.state import gradients, reach
+from streamlint.interp.state import at_work, gradients, reach
 from streamlint.interp.state.budgets import LIMITS
 from streamlint.interp.state.values import (
     BufferV,
@@ -345,7 +345,7 @@ def _recycled(m: Machine, number: BufferId) -> bool:
     kept = (Flavor.POINTER, Flavor.NUMBA_ARRAY, Flavor.PYCUDA_ARRAY, Flavor.WARP_ARRAY, Flavor.GPU_MAT)
     flavor = m.life.flavors.get(number)
     if number in m.life.captured:
-        return flavor is Flavor.DEVICE_ARRAY and ALLOCATORS.isdisjoint(gradients.words_at_work(m))
+        return flavor is Flavor.DEVICE_ARRAY and ALLOCATORS.isdisjoint(at_work.words(m))
     return flavor not in kept
 
 
