@@ -114,13 +114,4 @@ class OpensShared:
     """Returns memory that another process has made."""
 
 
-@frozen()
-class HostWaitsMemory:
-    """The host waits for what writes the memory in ``what``, whatever stream that is on."""
-
-    what: str
-
-
-AsideEffect: TypeAlias = (
-    Background | Fills | Lends | TakesBack | Draws | OrdersAll | Shares | OpensShared | HostWaitsMemory
-)
+AsideEffect: TypeAlias = Background | Fills | Lends | TakesBack | Draws | OrdersAll | Shares | OpensShared

@@ -1,13 +1,76 @@
-"""Effects of calls that compute: parts of the union in ``models/schema.py``."""
+"""Effects of calls that read and write memory: a part of the union in ``models/schema.py``."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from streamlint.frozen import frozen
 
 if TYPE_CHECKING:
     from streamlint.models.objects import Makes
+    from streamlint.trace import Space
+
+
+@frozen()
+class Copies:
+    """A copy; spaces decide whether the host waits.
+
+    ``"p.srcPtr/srcArray"``: the first of these fields of ``p`` that is set.
+    """
+
+    dst: str
+    src: str
+    stream: str | None = "stream"
+    """``"default"``: the default stream, where that is not the current one."""
+    count: str | None = None
+    blocking: bool = False
+    unless: str | None = None
+    """A parameter that, when true, makes the copy not block (``non_blocking``)."""
+    unless_false: str | None = None
+    """A parameter that, when given and false, makes the copy not block (``blocking=False``)."""
+    makes: Space | None = None
+    """Where the destination is allocated if ``dst`` is not given; the copy then returns it. Where ``src`` is
+    not given either, nothing is copied."""
+    pinned: str | None = None
+    """A parameter that, when true, asks for pinned memory, if ``device`` names the host. Without ``device``
+    the copy stays where the source is."""
+    placed: bool = False
+    """What it makes is on the host where ``device`` names that: ``wp.array(rows, device="cpu")``."""
+    view_on_host: bool = False
+    """What is on the host already is not copied (``wp.array.numpy()``)."""
+    returns: str | None = None
+
+
+@frozen()
+class Uses:
+    """Device work on ``stream`` (``None`` and ``"default"`` as in ``Copies``) on the named parameters."""
+
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    updates: tuple[str, ...] = ()
+    stream: str | None = None
+    count: str = "count"
+    """How many bytes, where only a part of an allocation is written."""
+    packed: tuple[str, ...] = ()
+    """Parameters that hold kernel arguments: whatever buffers are in them are read and written,
+    unless the parameters ``code`` and ``name`` (or those that ``kernel`` keeps) show C++ source
+    that says which are only read."""
+    kernel: str = "kernel"
+    code: str = "code"
+    bound: bool = False
+    """It also uses what the receiver was bound to."""
+    host_waits: bool = False
+    """The host waits for it where the memory is pinned or managed (``cudaMemset``)."""
+    grouped: bool = False
+    """Between ``GroupStarts`` and ``GroupEnds`` it is put off."""
+
+
+@frozen()
+class HostUses:
+    """The host itself touches the named parameters before the call returns."""
+
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
 
 
 @frozen()
@@ -36,3 +99,6 @@ class Launches:
     """A parameter with which the call launches nothing, and gives what ``makes`` says instead ..."""
     makes: Makes | None = None
     """... an object whose method launches it."""
+
+
+WorkEffect: TypeAlias = Copies | Uses | HostUses | Computes | Launches

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from streamlint.frozen import frozen
 
 
@@ -59,6 +61,13 @@ class HostWaitsDevice:
 
 
 @frozen()
+class HostWaitsMemory:
+    """The host waits for what writes the memory in ``what``, whatever stream that is on."""
+
+    what: str
+
+
+@frozen()
 class Queries:
     """Returns whether ``of`` is complete: true is a synchronization, an ignored answer is not."""
 
@@ -67,3 +76,24 @@ class Queries:
     """The answer is a status code: 0 is complete."""
     told_by: tuple[str, str] | None = None
     """The answer is a text: the first one says that it is complete, the second one that it is not yet."""
+
+
+@frozen()
+class SyncOnExit:
+    """Returns a context manager that synchronizes ``stream`` when it is left."""
+
+    stream: str = "self"
+
+
+WaitEffect: TypeAlias = (
+    StreamWaitsStream
+    | StreamWaitsEvent
+    | StreamWaits
+    | Records
+    | HostWaitsStream
+    | HostWaitsEvent
+    | HostWaitsDevice
+    | HostWaitsMemory
+    | Queries
+    | SyncOnExit
+)

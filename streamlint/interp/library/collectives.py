@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from typing_extensions import assert_never
+
 from streamlint.frozen import frozen
-from streamlint.interp.library import copies, tensors
+from streamlint.interp.library import copies, grouped, tensors
 from streamlint.interp.state import elements, symbols
 from streamlint.interp.state.values import (
     NONE,
@@ -22,6 +24,7 @@ from streamlint.interp.state.values import (
     Value,
     symbol_of,
 )
+from streamlint.models import schema as fx
 from streamlint.models import words
 from streamlint.models.schema import Lib
 from streamlint.trace import (
@@ -42,11 +45,38 @@ if TYPE_CHECKING:
     from streamlint.interp.library.call import Call
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
-    from streamlint.models import schema as fx
     from streamlint.source import Span
     from streamlint.trace import StreamId
 
 _OBSERVED = frozenset({Doubt.OBSERVED})
+
+
+def carry_out(call: Call, effect: fx.CommunicationEffect) -> Value | None:
+    """Effects on collectives and groups of communication."""
+    m, span = call.m, call.span
+    match effect:
+        case fx.Communicates():
+            return run(call, effect)
+        case fx.WaitsForResult(result):
+            return wait_for(call, result)
+        case fx.Coalesces():
+            return coalesced(call, effect)
+        case fx.GivesWritten():
+            return written(call)
+        case fx.Defers(func):
+            return deferred(call, func)
+        case fx.CallsAll(calls):
+            return all_of(call, calls)
+        case fx.GroupStarts(block):
+            if block:
+                return ContextV(ContextKind.GROUP, NONE, call.lib)
+            grouped.start(m)
+            return None
+        case fx.GroupEnds():
+            grouped.end(m, span, call.name())
+            return None
+        case _:
+            assert_never(effect)
 
 
 def run(call: Call, effect: fx.Communicates) -> Value:

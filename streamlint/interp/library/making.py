@@ -5,20 +5,56 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from typing_extensions import assert_never
+
 from streamlint.interp.facts import answers
 from streamlint.interp.state import symbols
-from streamlint.interp.state.values import FALSE, NONE, ConstV, DeviceV, EventV, StreamV
+from streamlint.interp.state.values import (
+    FALSE,
+    NONE,
+    ApiV,
+    ConstV,
+    ContextKind,
+    ContextV,
+    DeviceV,
+    EventV,
+    PartialV,
+    StreamV,
+    symbol_of,
+)
 from streamlint.models import cuda_runtime
+from streamlint.models import schema as fx
 from streamlint.models.schema import Lib
 from streamlint.trace import StreamKind
 
 if TYPE_CHECKING:
     from streamlint.interp.library.call import Call
     from streamlint.interp.state.values import SymV, Value
-    from streamlint.models import schema as fx
 
 CONTEXTS = frozenset({Lib.DRIVER, Lib.PYCUDA})
 """Libraries whose streams and events belong to the current context, which need not be that of a device."""
+
+
+def carry_out(call: Call, effect: fx.ObjectEffect) -> Value | None:
+    """Effects on objects that only their own rows know."""
+    m = call.m
+    match effect:
+        case fx.Makes(path, keeps, is_alone):
+            held = {name: call.bound[name] for name in keeps if name in call.bound}
+            if is_alone:
+                return alone(call, path, held)
+            return PartialV(ApiV(path), (), held) if held else ApiV(path)
+        case fx.Binds(name, address, mode):
+            own = m.bound.setdefault(symbol_of(call.value("self")), {})
+            own[symbol_of(call.value(name))] = (call.value(address), mode)
+            return None
+        case fx.ChoosesAllocator(allocator, now):
+            if not now:
+                return ContextV(ContextKind.ALLOCATOR, call.value(allocator), call.lib)
+            m.allocator = call.value(allocator)
+            return None
+        case _:
+            assert_never(effect)
 
 
 def stream(call: Call, effect: fx.NewStream) -> StreamV:
