@@ -417,7 +417,7 @@ class Builder:
         queue = self._queue(op.stream, op.lane)
         sources = [] if queue.work is None else [Reason(queue.work, EdgeKind.SYNC, op.doubts)]
         kinds = (StreamKind.LEGACY, StreamKind.CURRENT, StreamKind.UNKNOWN)
-        wide = queue.stream.kind in kinds
+        wide = queue.stream.kind in kinds or bool(queue.stream.part_of)
         for other in self._changed(i, lane, op, queue.chain) if wide else self._outside:
             doubts = None if other is queue else may_cover(queue.stream, other.stream)
             if doubts is not None and other.work is not None:

@@ -61,17 +61,25 @@ class Queue:
 
 
 class Hubs:
-    """The hubs of a trace: per device the legacy stream and the stream current at entry, and
-    one of all streams from outside.
+    """The hubs of a trace: per device the legacy stream and the stream current at entry, one of all streams
+    from outside, and one for each stream of an object that unseen code may have given to several others.
     """
 
     def __init__(self) -> None:
         self._legacy: dict[DeviceId, Hub] = {}
         self._current: dict[DeviceId, Hub] = {}
         self._outside = Hub(SAME)
+        self._handed_on: dict[str, Hub] = {}
 
     def roles(self, stream: Stream) -> tuple[tuple[Hub, ...], tuple[Hub, ...]]:
         """The hubs that ``stream`` is a member of, and those it is a spoke of."""
+        members, spokes = self._by_kind(stream)
+        if not stream.part_of:
+            return members, spokes
+        shared = self._handed_on.setdefault(stream.part_of, Hub(SAME))
+        return ((*members, shared), spokes) if stream.handed_on else (members, (*spokes, shared))
+
+    def _by_kind(self, stream: Stream) -> tuple[tuple[Hub, ...], tuple[Hub, ...]]:
         legacy = self._legacy.setdefault(stream.device, Hub(NO_DOUBT))
         current = self._current.setdefault(stream.device, Hub(SAME))
         outside = self._outside
@@ -111,6 +119,8 @@ def may_cover(synced: Stream, other: Stream) -> Doubts | None:
     ``None``: no. Otherwise yes, under the doubts returned. A synchronize of the legacy stream
     waits for the blocking streams; one of a blocking stream does *not* wait for the legacy stream.
     """
+    if synced.part_of and synced.part_of == other.part_of and (synced.handed_on or other.handed_on):
+        return SAME
     kinds = {synced.kind, other.kind}
     if StreamKind.CURRENT in kinds and (synced.may_be_current or other.may_be_current):
         return SAME if synced.device == other.device else None

@@ -190,6 +190,11 @@ class Stream:
     """Whether an object of the caller's makes it current in its blocks, and the call may come from one."""
     by_call: bool = False
     """Whether it is that of a call which works aside (``comm.Send(x)``): it has the name of the call."""
+    part_of: str = ""
+    """The class of an object that unseen code passes, and which of its streams this is ..."""
+    handed_on: bool = False
+    """... and whether the object is one that it made another object with: ``Group(weight, context)``. That may be
+    one which it passes elsewhere too."""
 
     @property
     def is_default(self) -> bool:

@@ -88,14 +88,23 @@ def _zipped(m: Machine, args: list[Value], span: Span) -> Value:
     unknown = [names.settle(m, arg) for arg, column in zip(args, columns, strict=True) if column is None]
     if unknown and (not known or not all(_is_plain_sequence(m, arg) for arg in unknown)):
         return containers.lazy(m, "zip", args)
+    many = min(known, default=0)
     rows = [
         [
-            column[at] if column is not None else containers.element(m, arg, symbols.constant(at), span)
+            column[at] if column is not None else _element(m, arg, at, many, span)
             for arg, column in zip(args, columns, strict=True)
         ]
-        for at in range(min(known, default=0))
+        for at in range(many)
     ]
     return m.new_list(m.new_tuple(row) for row in rows)
+
+
+def _element(m: Machine, value: Value, at: int, many: int, span: Span) -> Value:
+    """One of ``many`` elements that something is taken to have: ``zip(reversed(layers), reversed(kept))``."""
+    walked = containers.walked_backwards(m, value)
+    if walked is not None:
+        return containers.element(m, walked, symbols.constant(many - 1 - at), span)
+    return containers.element(m, value, symbols.constant(at), span)
 
 
 def _is_plain_sequence(m: Machine, value: Value) -> bool:

@@ -138,11 +138,25 @@ def nth(m: Machine, source: Value, turn: int | None, span: Span) -> Value:
             return TupleV(tuple(nth(m, part, turn, span) for part in parts))
         case HeapObject(role="cycle" | "count"):
             return around(m, held, turn, span)
+        case HeapObject(kind="reversed") if turn is not None and (walked := walked_backwards(m, source)):
+            many = counted.passes_over(m, walked.symbol)
+            at = many - 1 - turn if turn < many else turn
+            return element(m, walked, symbols.constant(at), span)
         case _:
             items = elements.listed(m, source)
             if items is not None:
                 return items[turn or 0] if (turn or 0) < len(items) else m.fresh("item", span)
             return element(m, source, symbols.EACH if turn is None else symbols.constant(turn), span)
+
+
+def walked_backwards(m: Machine, value: Value) -> SymV | None:
+    """The list of unknown length that ``reversed(layers)`` was made of."""
+    held = m.heap[value.id] if isinstance(value, HeapV) else None
+    match held:
+        case HeapObject(kind="reversed", open=True, items=[], symbol=symbol) if symbol is not None:
+            return SymV(symbol)
+        case _:
+            return None
 
 
 def _key_at(key: Value, turn: int | None) -> Value:

@@ -142,7 +142,7 @@ def _made(m: Machine, cls: ir.ClassDecl, symbol: Symbol) -> HeapV:
     outer, constructing, m.constructing = m.calls, m.constructing, True
     # It was made long before, and not by the thread that comes to use it first.
     m.calls, lane, m.lane = [], m.lane, MAIN_LANE
-    first, feeders = len(m.ops), set(m.feeders)
+    first, feeders, known = len(m.ops), set(m.feeders), len(m.streams)
     try:  # also where the path is cut in the constructor: the functions around it end as they began
         with suppress(PathEnds, Returned):
             args, kwargs = unseen_caller.constructor_arguments(m, cls, _FIRST_NUMBER + len(m.targets))
@@ -151,6 +151,7 @@ def _made(m: Machine, cls: ir.ClassDecl, symbol: Symbol) -> HeapV:
         m.calls, m.constructing, m.lane = outer, constructing, lane
         del m.globals[_place(cls)]
     m.forget_ops(first)
+    _note_owner(m, cls, symbol, known)
     feeding.was_taken(m, feeders)
     _was_used(m, made, cls, symbol)
     for name in blocks.made_current(m.project, cls):
@@ -159,6 +160,21 @@ def _made(m: Machine, cls: ir.ClassDecl, symbol: Symbol) -> HeapV:
             stream = stream_values.as_stream(m, value, cls.span)
             m.streams[stream.id] = replace(m.streams[stream.id], may_be_current=True)
     return made
+
+
+def _note_owner(m: Machine, cls: ir.ClassDecl, symbol: Symbol, known: int) -> None:
+    """Notes whose the streams are that an object has made for itself.
+
+    ``groups = [Group(weight, context) for weight in weights]``, and ``for group in groups: group.reduce()``: each
+    waits for streams of its ``context``, which may be the one that all of them have.
+    """
+    if not isinstance(symbol, symbols.Param):
+        return
+    handed_on = symbol.call >= _FIRST_NUMBER
+    for number, (stream, made) in enumerate(list(m.streams.items())[known:]):
+        if not made.part_of:
+            part = f"{cls.module}:{cls.qualname} {number}"
+            m.streams[stream] = replace(made, part_of=part, handed_on=handed_on)
 
 
 def is_entered(m: Machine, value: HeapV) -> None:

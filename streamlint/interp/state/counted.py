@@ -15,20 +15,33 @@ if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
 
+FEW = 2
+"""Elements that stand for any number of them, as passes do."""
+
 
 def note(m: Machine, source: Value, passes: int) -> None:
     """A loop over ``source`` has come to its end after so many passes."""
     if isinstance(source, SymV) and passes:
         m.numbers.counts[source.symbol] = passes
     held = m.heap[source.id] if isinstance(source, HeapV) else None
-    match held.items if held is not None and held.role == "range" else ():
+    match held.items if held is not None and held.role in ("range", "enumerate") else ():
         case [ConstV(int() as start), ConstV(1), SymV(end)]:
             m.numbers.counts[end] = start + passes
+        case [ConstV(), SymV(symbol)] if passes:
+            m.numbers.counts[symbol] = passes
 
 
 def was_walked(m: Machine, source: Value) -> bool:
     """Whether a loop has come by the elements of something unknown: ``for name in names: start(name)``."""
     return isinstance(source, SymV) and source.symbol in m.numbers.counts
+
+
+def passes_over(m: Machine, symbol: Symbol) -> int:
+    """How many elements something unknown is taken to have: as many as a loop came by, or a few.
+
+    ``for layer in layers: ...``, and then ``for layer in reversed(layers)``, which begins with the last one.
+    """
+    return m.numbers.counts.get(symbol, FEW)
 
 
 def gives_numbers(m: Machine, symbol: Symbol) -> bool:
