@@ -14,17 +14,17 @@ from streamlint.interp.python import (
     containers,
     expr,
     objects,
-    some_element,
+    passes_left,
     walks,
     wrapped,
 )
-from streamlint.interp.state import arrangement, counted, elements, lengths, lifetime, loop_steps, symbols
+from streamlint.interp.state import arrangement, counted, elements, lengths, lifetime, loop_steps
 from streamlint.interp.state.ends import Blocked, Jumped, PathEnds, Returned
 from streamlint.interp.state.frames import Consumer
 from streamlint.interp.state.kept import Kept
-from streamlint.interp.state.values import NONE, ConstV, EventV, GeneratorV, HeapV, StreamV, Value
+from streamlint.interp.state.values import NONE, ConstV, GeneratorV, HeapV, Value
 from streamlint.models import vocabulary
-from streamlint.trace import Doubt, KeepAlive, Record, SyncEvent, SyncStream, Wait
+from streamlint.trace import Doubt, KeepAlive, Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from streamlint.interp.state.frames import Frame
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
-    from streamlint.trace import EventId, StreamId
+    from streamlint.trace import StreamId
 
 INDEXED_TURNS = 3
 """Passes when the loop computes slots (``i % 2``): two-slot rings collide on the third."""
@@ -165,7 +165,7 @@ def _turns(m: Machine, s: ir.For, walked: Walked, source: Value) -> Iterator[Val
     finally:
         lengths.ends(m, source)
     counted.note(m, source, done)
-    _others_may_be_waited_for(m, begin, s.span)
+    passes_left.may_wait(m, begin, done, s.span)
 
 
 def _passes(m: Machine, turns: int, source: Value = NONE) -> Iterator[int]:
@@ -333,26 +333,6 @@ class _Passes:
         for view in tensors.buffers_in(m, left, unknown=False) if self.kept_for else ():
             for stream in sorted(self.kept_for):
                 m.emit(KeepAlive(m.site(s.span), m.lane, _OF_BUDGET, buffer=view.id, stream=stream))
-
-
-def _others_may_be_waited_for(m: Machine, begin: int, span: Span) -> None:
-    """The passes that are not run may wait for other streams and events of those that the passes chose from.
-
-    ``for d in self.devices: self.streams[d].synchronize()``, which may come by ``self.streams[x.device.id]``.
-    """
-    waits = [op for op in m.ops[begin:] if isinstance(op, (SyncStream, SyncEvent, Wait))]
-    waited = {op.stream for op in waits if isinstance(op, SyncStream)}
-    awaited = {op.event for op in waits if not isinstance(op, SyncStream)}
-    streams: set[StreamId] = set()
-    events: set[EventId] = set()
-    for held in m.heap.values() if waits else ():
-        inside = some_element.things_in(held)
-        chosen = [key for key, one in inside if one.id in (waited if isinstance(one, StreamV) else awaited)]
-        if any(symbols.number(key) is None for key in chosen):
-            streams |= {one.id for _, one in inside if isinstance(one, StreamV)} - waited
-            events |= {one.id for _, one in inside if isinstance(one, EventV)} - awaited
-    streams |= {op.stream for op in m.ops if isinstance(op, Record) and op.event in events}
-    escape.barrier(m, map(StreamV, sorted(streams)), span, "passes left out", Doubt.BUDGET)
 
 
 def run_while(m: Machine, s: ir.While) -> None:
