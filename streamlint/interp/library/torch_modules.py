@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 
 _INHERITED = model.MODULE_RETURNS_SELF | model.FORWARD_HOOKS | {model.MODULE_STATE}
 
+# Optimizers have these as well.
+_OF_MODULES_ONLY = model.MODULE_METHODS - model.OPTIMIZER_METHODS - model.FILLS_MODULE - {model.MODULE_STATE}
+
 
 def is_module(m: Machine, view: BufferV, method: str) -> bool:
     """Whether what was taken for a tensor is a module, as a method shows that only modules have."""
@@ -47,8 +50,22 @@ def is_module(m: Machine, view: BufferV, method: str) -> bool:
 
 
 def is_shown(m: Machine, value: SymV) -> bool:
-    """Whether something is a layer, or what an annotation calls a module: ``model: nn.Module``."""
-    return bool(value.computes) or known.of_value(m, value.symbol).kind is Kind.MODULE
+    """Whether something is a layer, or what an annotation or a method shows: ``model: nn.Module``.
+
+    ``model.eval()`` shows it of the model, of its layers, and of what else a table holds in which it was put.
+    """
+    if value.computes or known.of_value(m, value.symbol).kind is Kind.MODULE:
+        return True
+    symbol = value.symbol
+    while symbol not in m.modules and isinstance(symbol, symbols.Item):
+        symbol = symbol.of
+    return symbol in m.modules
+
+
+def shows(m: Machine, value: SymV, method: str) -> None:
+    """A method of something unknown is called, which may be one that only modules have."""
+    if method in _OF_MODULES_ONLY:
+        m.modules.add(value.symbol)
 
 
 def is_given(m: Machine, value: SymV, args: list[Value]) -> None:

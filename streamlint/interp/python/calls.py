@@ -356,6 +356,7 @@ def symbolic_method(
     m: Machine, receiver: SymV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
 ) -> Value:
     """A method of an unknown value: names that only one kind of object has show what it is."""
+    torch_modules.shows(m, receiver, name)
     if name in torch_model.MODULE_RETURNS_SELF and (
         torch_modules.is_shown(m, receiver) or given_objects.is_module(m, receiver)
     ):

@@ -127,6 +127,8 @@ class Path:
     """Unknown values that were passed where an annotation wants a number or the like."""
     objects: set[BufferId] = field(default_factory=set)
     """What was taken for a tensor and turned out to be a module: ``build().cuda().eval()``."""
+    modules: set[Symbol] = field(default_factory=set)
+    """Unknown values that a method has shown to be modules: ``self.models[name].eval()``."""
     spread: dict[Span, Value] = field(default_factory=dict)
     """Calls with keywords that are not all known, and what holds them: ``DataLoader(dataset, **options)``."""
     device_modules: set[Symbol] = field(default_factory=set)
