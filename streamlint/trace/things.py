@@ -193,8 +193,8 @@ class Stream:
     part_of: str = ""
     """The class of an object that unseen code passes, and which of its streams this is ..."""
     handed_on: bool = False
-    """... and whether the object is one that it made another object with: ``Group(weight, context)``. That may be
-    one which it passes elsewhere too."""
+    """... and whether another object was made with that object: ``Group(weight, context)``. Unseen code may
+    pass it elsewhere too."""
 
     @property
     def is_default(self) -> bool:

@@ -4,8 +4,9 @@
 ``row.copy_(packed)``, is work like any other then, and the host does not wait for it. Nor does it where both
 ends are in one place, whichever that is: ``out = torch.empty_like(x)``, and aside ``out.copy_(x)``.
 
-What fills a page that the same function then copies to a device comes from the host: nobody takes that way
-from a device to itself. The host fills the page then, and waits for no stream: ``page.copy_(rows)``.
+What fills a page that the same function then copies to a device comes from the host, and so does what fills
+one that is copied there at once, ``upload(loader.next_page())``: nobody takes that way from a device to
+itself. The host fills the page then, and waits for no stream: ``page.copy_(rows)``.
 """
 
 from __future__ import annotations
@@ -53,11 +54,15 @@ def settle(m: Machine) -> None:
 def _settle_pages(m: Machine) -> None:
     of_host: set[BufferId] = set()
     following: dict[BufferId, Copy | Launch | HostAccess] = {}
+    next_one: Op | None = None
     for op in reversed(m.ops):
-        if isinstance(op, Copy) and _may_fill(m, op) and _is_uploaded(m, op, following.get(op.dst.buffer)):
-            of_host.add(op.src.buffer)
+        if isinstance(op, Copy) and _may_fill(m, op):
+            upload = following.get(op.dst.buffer)
+            if _is_uploaded(m, op, upload, at_once=upload is next_one):
+                of_host.add(op.src.buffer)
         if isinstance(op, (Copy, Launch, HostAccess)):
             following.update((access.buffer, op) for access in op.accesses)
+            next_one = op
     for number in of_host:
         m.lives(BufferV(number), Space.PAGEABLE, Evidence.INFERRED)
     for place, op in enumerate(m.ops):
@@ -75,13 +80,14 @@ def _may_fill(m: Machine, op: Copy) -> bool:
     return is_open and op.host is HostEffect.BLOCKS and m.buffers[op.dst.buffer].space is Space.PINNED
 
 
-def _is_uploaded(m: Machine, fill: Copy, following: Op | None) -> bool:
-    """Whether the next that is done with a page is that the same function copies it to a device."""
+def _is_uploaded(m: Machine, fill: Copy, following: Op | None, *, at_once: bool) -> bool:
+    """Whether the next that is done with a page is its copy to a device, by the same function or at once."""
     return (
         isinstance(following, Copy)
         and following.src.buffer == fill.dst.buffer
         and not m.buffers[following.dst.buffer].space.on_host
-        and (following.at.function, following.at.call) == (fill.at.function, fill.at.call)
+        and following.at.call == fill.at.call
+        and (at_once or following.at.function == fill.at.function)
         and following.dst.buffer != fill.src.buffer
     )
 

@@ -165,8 +165,8 @@ def _made(m: Machine, cls: ir.ClassDecl, symbol: Symbol) -> HeapV:
 def _note_owner(m: Machine, cls: ir.ClassDecl, symbol: Symbol, known: int) -> None:
     """Notes whose the streams are that an object has made for itself.
 
-    ``groups = [Group(weight, context) for weight in weights]``, and ``for group in groups: group.reduce()``: each
-    waits for streams of its ``context``, which may be the one that all of them have.
+    ``groups = [Group(weight, context) for weight in weights]``, and ``for group in groups: group.reduce()``:
+    each waits for streams of its ``context``, which may be the one that all of them have.
     """
     if not isinstance(symbol, symbols.Param):
         return

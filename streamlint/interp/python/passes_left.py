@@ -56,8 +56,8 @@ def _for_further_numbers(
 ) -> None:
     """Where each pass has waited for the next event of a list, they may wait for those behind.
 
-    ``for i, layer in enumerate(layers): request.loaded[i].wait()``, of which another loop, which counts the layers
-    in its own way, has recorded one more.
+    ``for i, layer in enumerate(layers): request.loaded[i].wait()``, of which another loop, which counts the
+    layers in its own way, has recorded one more.
     """
     last = {op.event: op for op in waits if not isinstance(op, SyncStream)}
     if passes < FEWEST_PASSES or len(last) < FEWEST_PASSES:
@@ -75,7 +75,7 @@ def _for_further_numbers(
 
 
 def _rows(m: Machine, held: HeapObject) -> Iterator[dict[int, EventId]]:
-    """The events of a list by their numbers; of a list of objects or tuples, those that stand at one place."""
+    """The events of a list by their numbers; of a list of objects or tuples, those at one place of each."""
     if held.shape is not Shape.LIST or held.role:
         return
     rows: dict[str, dict[int, EventId]] = {}
