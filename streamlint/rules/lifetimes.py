@@ -166,14 +166,16 @@ def _behind_the_call(
 ) -> tuple[OpId, frozenset[Doubt]] | None:
     """What a call has allocated on its caller's stream, and dropped, the caller may get again at once.
 
-    Not if an event is recorded behind the use: the caller, or the next call, may wait for that first.
+    Not if an event is recorded behind the use: the caller, or the next call, may wait for that first. Nor where
+    the call had returned before the use: its ``backward`` runs later, and the next ``forward`` is what allocates.
     """
     call, user = judged.op(free).at.call, stream_of(judged.op(use))
     records = judged.numbers(Record, first=use + 1)
     behind = (op for op in map(judged.op, records) if isinstance(op, Record) and op.stream == user)
     if any(is_named(judged.trace.events[op.event]) for op in behind):
         return None
-    for number, op in enumerate(judged.trace.ops):
+    for number in range(use + 1, len(judged.trace.ops)):
+        op = judged.trace.ops[number]
         if is_return(op) and op.at.call == call and stream_of(op) == buffer.alloc_stream:
             ordering = judged.hb.ordered(use, OpId(number))
             return None if ordering.verdict is Verdict.YES else (OpId(number), ordering.doubts | _CALLS)
