@@ -166,8 +166,8 @@ def _behind_the_call(
 ) -> tuple[OpId, frozenset[Doubt]] | None:
     """What a call has allocated on its caller's stream, and dropped, the caller may get again at once.
 
-    Not if an event is recorded behind the use: the caller, or the next call, may wait for that first. Nor where
-    the call had returned before the use: its ``backward`` runs later, and the next ``forward`` is what allocates.
+    Not if an event is recorded behind the use: the caller, or the next call, may wait for that first. Nor
+    where the call had returned before the use: ``backward`` runs later, and the next ``forward`` allocates.
     """
     call, user = judged.op(free).at.call, stream_of(judged.op(use))
     records = judged.numbers(Record, first=use + 1)

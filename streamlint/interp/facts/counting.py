@@ -17,19 +17,38 @@ if TYPE_CHECKING:
     from streamlint.interp.state.project import Project
     from streamlint.source import Span
 
-_COUNTS: Kept[Span, bool] = Kept()
+_COUNTS: Kept[Span, frozenset[str]] = Kept()
+_SETS_BACK: Kept[Span, bool] = Kept()
 
 
 def tells_the_last(project: Project, function: ir.Function | ir.FunctionDecl) -> bool:
     """Whether a function, with those of its module that it calls, tests what it counts by one."""
-    return project.once(_COUNTS, function.span, lambda: _tells(project, function))
+    return bool(_asked(project, function))
 
 
-def _tells(project: Project, function: ir.Function | ir.FunctionDecl) -> bool:
+def counts_anew(project: Project, function: ir.Function | ir.FunctionDecl) -> bool:
+    """Whether it sets back by itself what it counts: then many a call is the last one of some.
+
+    ``if self.left == 0: self.left = len(self.params)``, ``self.windows = []``.
+    """
+    return project.once(_SETS_BACK, function.span, lambda: _sets_back(project, function))
+
+
+def _asked(project: Project, function: ir.Function | ir.FunctionDecl) -> frozenset[str]:
+    return project.once(_COUNTS, function.span, lambda: _counted_and_tested(project, function))
+
+
+def _counted_and_tested(project: Project, function: ir.Function | ir.FunctionDecl) -> frozenset[str]:
     bodies = list(_reached(project, function))
     counted = {name for body in bodies for node in ir.walk(body) for name in _counted(node)}
     tests = (node.test for body in bodies for node in ir.walk(body) if isinstance(node, ir.If))
-    return any(not counted.isdisjoint(_names(test)) for test in tests)
+    return frozenset(name for test in tests for name in counted & _names(test))
+
+
+def _sets_back(project: Project, function: ir.Function | ir.FunctionDecl) -> bool:
+    asked = _asked(project, function)
+    bodies = _reached(project, function)
+    return any(name in asked for body in bodies for node in ir.walk(body) for name in _set_back(node))
 
 
 def _reached(project: Project, function: ir.Function | ir.FunctionDecl) -> Iterator[tuple[ir.Stmt, ...]]:
@@ -62,6 +81,23 @@ def _counted(node: object) -> Iterator[str]:
             yield from _last(owner)
         case _:
             pass
+
+
+def _set_back(node: object) -> Iterator[str]:
+    """``self.left = n``, ``bucket.ready.clear()``."""
+    match node:
+        case ir.Assign(targets=targets):
+            for target in targets:
+                yield from _given(target)
+        case ir.Call(func=ir.Attr(value=owner, name="clear"), args=()):
+            yield from _last(owner)
+        case _:
+            pass
+
+
+def _given(target: ir.Expr) -> Iterator[str]:
+    for one in target.items if isinstance(target, ir.Seq) else (target,):
+        yield from _last(one)
 
 
 def _last(e: ir.Expr) -> Iterator[str]:

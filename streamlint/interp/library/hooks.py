@@ -6,6 +6,7 @@ that nothing calls runs as an entry of its own (``interp/entries/closures.py``).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.interp.facts import counting as counting_calls
@@ -27,7 +28,7 @@ from streamlint.interp.state.values import (
 )
 from streamlint.models.schema import Lib
 from streamlint.models.torch import FORWARD_HOOKS, GRADIENT_HOOKS, OPTIMIZER_STEP
-from streamlint.trace import BufferId, Doubt, Evidence, Launch
+from streamlint.trace import Alloc, BufferId, Copy, Doubt, Evidence, Free, HostAccess, Launch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -156,6 +157,8 @@ def by_autograd(m: Machine, func: FuncV, number: int) -> tuple[list[Value], dict
             name, tensor, hook = found[0]
         else:
             tensor = beyond
+    if turn and number != m.backward_from and _has_come_to_the_last(m, func):
+        escape.barrier(m, escape.all_streams(m), func.function.span, "the last hook", Doubt.SOME_PATHS)
     autograd.computes(m, func.function.span)
     # functools.partial(self.on_gradient, index): what it was made with comes first.
     given, named = (hook.args, hook.kwargs) if isinstance(hook, PartialV) else ((), {})
@@ -245,18 +248,33 @@ def _gradient(m: Machine, owner: Symbol) -> BufferV:
     return storage.gradient(m, symbols.call("gradient of", owner), f"gradient of {symbols.text_of(owner)}")
 
 
-def _may_be_the_last(m: Machine, hook: FuncV | PartialV, counting: set[Span], span: Span) -> None:
-    """A hook of several tensors that counts does something once for all: no other hook comes after that.
+def _that_counts(m: Machine, hook: FuncV | PartialV) -> Span | None:
+    """Where a hook of several tensors stands that does something once for all: no other one comes after that.
 
     ``bucket.waiting.discard(p)``, and ``if not bucket.waiting:`` it sends the bucket, into which the next
     hook of this path would write.
     """
     own = _called(hook)
-    if not isinstance(own, FuncV) or not counting_calls.tells_the_last(m.project, own.function):
-        return
-    if own.function.span in counting:
-        escape.barrier(m, escape.all_streams(m), span, "the last hook", Doubt.SOME_PATHS)
-    counting.add(own.function.span)
+    if isinstance(own, FuncV) and counting_calls.tells_the_last(m.project, own.function):
+        return own.function.span
+    return None
+
+
+def _has_come_to_the_last(m: Machine, hook: FuncV) -> bool:
+    """Whether a hook that some other code lets count again may have come to its last tensor in this pass."""
+    counts = _that_counts(m, hook) is not None
+    return counts and not counting_calls.counts_anew(m.project, hook.function)
+
+
+def _may_not_come(m: Machine, first: int) -> None:
+    """A hook that has issued what stands behind ``first`` comes after one that may have been the last.
+
+    What comes behind the backward pass was issued in any case.
+    """
+    for number in range(first, len(m.ops)):
+        op = m.ops[number]
+        if isinstance(op, (Launch, Copy, HostAccess, Alloc, Free)):
+            m.ops[number] = replace(op, doubts=op.doubts | {Doubt.SOME_PATHS})
 
 
 def in_backward(m: Machine, span: Span, *, keeps_graph: bool = False) -> Value:
@@ -270,8 +288,12 @@ def in_backward(m: Machine, span: Span, *, keeps_graph: bool = False) -> Value:
     for (name, owner), found in list(m.hooks.items()):
         for hook in found if name in GRADIENT_HOOKS else ():
             gradient: list[Value] = [_gradient(m, owner)] if name == GRADIENT else []
-            _may_be_the_last(m, hook, counting, span)
+            first, counts = len(m.ops), _that_counts(m, hook)
             results.append(m.python.call(m, hook, gradient, {}, span))
+            if counts in counting:
+                _may_not_come(m, first)
+            elif counts is not None:
+                counting.add(counts)
     autograd.go_on(m, results, span)
     for hook in m.hooks.pop((AT_END, _ENGINE.symbol), ()):
         m.python.call(m, hook, [], {}, span)

@@ -118,6 +118,18 @@ def place_of(view: BufferV, name: str) -> symbols.Attr:
     return symbols.Attr(symbol_of(view) if view.region else symbols.Thing("buffer", view.id), name)
 
 
+def put_on(m: Machine, view: BufferV, name: str) -> Value | None:
+    """What code has put there, also before a use has shown that it is a tensor.
+
+    ``p.main_grad = torch.zeros(p.shape)`` for each parameter, then ``p.detach()``, and ``p.main_grad`` again.
+    """
+    stored = m.roles.get(place_of(view, name))
+    if stored is not None:
+        return stored
+    before = (owner for owner in m.attributed.get(name, ()) if m.roles.get(owner) == view)
+    return next((m.roles.get(symbols.Attr(owner, name)) for owner in before), None)
+
+
 def elements(sizes: list[Value]) -> int | None:
     """How many elements ``torch.empty(2, 3)`` or ``x.resize_((2, 3))`` has; None if that is not known.
 

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
     place = storage.place_of(view, name)
-    stored = m.roles.get(place)
+    stored = storage.put_on(m, view, name)
     if stored is not None:
         return stored
     if view.flavor in flavors.DEVICE_FLAVORS:

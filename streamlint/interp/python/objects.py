@@ -311,6 +311,7 @@ def set_attribute(m: Machine, value: Value, name: str, new: Value, span: Span) -
         case SymV(of) if name == "data" and isinstance(new, BufferV):
             giving_up.assign_data_of(m, of, new)
         case SymV(of):
+            m.attributed.setdefault(name, {})[of] = None
             _replace(m, symbols.Attr(of, name), new)
         case _:
             pass

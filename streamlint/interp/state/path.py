@@ -71,6 +71,8 @@ class Path:
     heap: dict[int, HeapObject] = field(default_factory=dict)
     roles: dict[Symbol, Value] = field(default_factory=dict)
     """What a symbolic value turned out to be: a stream, an event, a buffer or an object."""
+    attributed: dict[str, dict[Symbol, None]] = field(default_factory=dict)
+    """Unknown values on which code has put an attribute of a name: use may show later that one is memory."""
     called_numbers: dict[Symbol, BufferV] = field(default_factory=dict)
     """Results of unseen calls that are taken for numbers by the names of their variables, and for memory as
     soon as code uses them as some: ``value = self.v_proj(x)``, then ``value.record_stream(side)``."""
