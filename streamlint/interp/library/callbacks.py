@@ -33,11 +33,15 @@ _KEEPS_NOTHING = frozenset({Lib.RUNTIME, Lib.DRIVER})
 """cuda-python hands over a bare address; CuPy, Numba and cuda.core keep what they get until it has run."""
 
 
+def _is_code(m: Machine, value: Value) -> bool:
+    """Whether a value can be run: a function, an object that can be called, or ``finished.put`` of a queue."""
+    is_object = isinstance(value, HeapV) and m.heap[value.id].shape is Shape.INSTANCE
+    return is_object or isinstance(value, (FuncV, PartialV, MethodV))
+
+
 def wrap(m: Machine, value: Value) -> Value:
     """``prototype(value)``, where the prototype comes from ``CFUNCTYPE``."""
-    if isinstance(value, (FuncV, PartialV, MethodV)) or (
-        isinstance(value, HeapV) and m.heap[value.id].shape is Shape.INSTANCE
-    ):
+    if _is_code(m, value):
         memory = m.new_buffer("", Space.PAGEABLE, Origin.ALLOCATED, Flavor.POINTER, None)
         return CallbackV(memory.id, value)
     return value
@@ -70,9 +74,7 @@ def run(call: Call, effect: fx.HostCallback) -> None:
     m.lanes += 1
     name = "cudaStreamAddCallback" if effect.deprecated else call.name()
     m.emit(Callback(m.site(call.span), m.lane, stream=stream.id, body=body, code=code, name=name))
-    if isinstance(function, (FuncV, PartialV)) or (
-        isinstance(function, HeapV) and m.heap[function.id].shape is Shape.INSTANCE
-    ):
+    if _is_code(m, function):
         data = call.value(effect.data) if effect.data else NONE
         _run_body(call, function, arguments(function, data, effect, call.value(effect.stream)), body)
     m.emit(CallbackEnd(m.site(call.span), m.lane, stream=stream.id, body=body))
