@@ -45,7 +45,7 @@ def traces(draw: st.DrawFn, *, lanes: bool = True, most: int = 40) -> Trace:
         p.event()
         p.buffer(draw(st.sampled_from(Space)))
     for monitor in MonitorKind:
-        p.monitor(monitor, reset=draw(st.booleans()))
+        p.monitor(monitor, reset=draw(st.booleans()), count=draw(st.integers(0, 2)))
     writer = _Writer(p, draw)
     writer.write("launch")
     kinds = [k for k in KINDS if lanes or k not in ("callback", "callback_end", "spawn", "join")]

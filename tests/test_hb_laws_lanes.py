@@ -196,6 +196,49 @@ def test_a_condition_that_was_notified_once_orders_like_a_flag() -> None:
     assert HappensBefore(p.trace()).ordered(work, after).verdict is Verdict.UNKNOWN
 
 
+def given_back(p: Program, semaphore: MonitorId, stream: StreamId) -> OpId:
+    """Work of a stream, and a callback behind it that gives a semaphore back."""
+    work, lane = p.launch(stream), p.new_lane()
+    p.callback(stream, lane)
+    p.host_signal(semaphore, lane)
+    p.callback_end(stream, lane)
+    return work
+
+
+def test_who_takes_a_semaphore_waits_for_those_that_must_have_given_it_back() -> None:
+    p = Program()
+    semaphore, stream = p.monitor(MonitorKind.SEMAPHORE, count=2), p.stream()
+    work = []
+    for _ in range(2):
+        p.host_wait(semaphore)
+        work.append(given_back(p, semaphore, stream))
+    early = p.launch(p.stream())
+    p.host_wait(semaphore)
+    third = p.launch(p.stream())
+    p.host_wait(semaphore)
+    fourth = p.launch(p.stream())
+    hb = HappensBefore(p.trace())
+    assert [hb.ordered(one, early).verdict for one in work] == [Verdict.NO, Verdict.NO]
+    assert [hb.ordered(one, third).verdict for one in work] == [Verdict.YES, Verdict.NO]
+    assert [hb.ordered(one, fourth).verdict for one in work] == [Verdict.YES, Verdict.YES]
+
+
+def test_either_of_two_streams_may_have_given_a_semaphore_back() -> None:
+    p = Program()
+    semaphore = p.monitor(MonitorKind.SEMAPHORE, count=2)
+    work = []
+    for _ in range(2):
+        p.host_wait(semaphore)
+        work.append(given_back(p, semaphore, p.stream()))
+    p.host_wait(semaphore)
+    third = p.launch(p.stream())
+    p.host_wait(semaphore)
+    fourth = p.launch(p.stream())
+    hb = HappensBefore(p.trace())
+    assert [hb.ordered(one, third).verdict for one in work] == [Verdict.UNKNOWN, Verdict.UNKNOWN]
+    assert [hb.ordered(one, fourth).verdict for one in work] == [Verdict.YES, Verdict.YES]
+
+
 def test_work_queued_after_the_callback_is_not_covered() -> None:
     p = Program()
     flag, lane, stream = p.monitor(MonitorKind.FLAG), p.new_lane(), p.stream()

@@ -111,9 +111,9 @@ class Program:
         self.buffers[name] = Buffer(name, f"b{name}", space, Origin.ALLOCATED)
         return name
 
-    def monitor(self, kind: MonitorKind, *, reset: bool = False) -> MonitorId:
+    def monitor(self, kind: MonitorKind, *, reset: bool = False, count: int = 0) -> MonitorId:
         name = MonitorId(len(self.monitors))
-        self.monitors[name] = Monitor(name, kind, f"m{name}", reset=reset)
+        self.monitors[name] = Monitor(name, kind, f"m{name}", reset=reset, count=count)
         return name
 
     def new_lane(self) -> LaneId:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streamlint.order.hb import Verdict
 from streamlint.rules.host_threads import held_at
 from streamlint.trace import (
     Alloc,
@@ -13,6 +14,7 @@ from streamlint.trace import (
     HostWait,
     Join,
     LaneId,
+    MonitorId,
     MonitorKind,
     OpId,
     Spawn,
@@ -24,8 +26,8 @@ from streamlint.trace import (
 if TYPE_CHECKING:
     from streamlint.rules.base import Judged, Problem
 
-_TELLS = (MonitorKind.ATTRIBUTE, MonitorKind.FLAG, MonitorKind.CONDITION)
-"""Whoever has waited for it knows what was done before it was given."""
+_TELLS = (MonitorKind.ATTRIBUTE, MonitorKind.FLAG, MonitorKind.CONDITION, MonitorKind.SEMAPHORE)
+"""Whoever has waited for it knows what was done before it was given; of a semaphore, if that was needed."""
 _HOST_SYNCS = (SyncStream, SyncEvent, SyncDevice)
 
 
@@ -81,16 +83,20 @@ def _was_told(judged: Judged, earlier: OpId, later: OpId) -> bool:
     is not seen, as ``self.room.acquire()`` of a semaphore: who knows what stands behind that.
     """
     giver, taker = judged.op(earlier).lane, judged.op(later).lane
-    told, since = set(), None
+    told: dict[MonitorId, OpId] = {}
+    since = None
     for number in judged.numbers(HostSignal, HostWait, first=earlier + 1, before=later):
         op = judged.op(number)
         kind = judged.trace.monitors[op.monitor].kind if isinstance(op, (HostSignal, HostWait)) else None
         if isinstance(op, HostSignal) and op.lane == giver and kind in _TELLS:
-            told.add(op.monitor)
+            told.setdefault(op.monitor, number)
         elif isinstance(op, HostWait) and op.lane == taker:
-            if op.monitor in told:
+            given = told.get(op.monitor)
+            if given is not None and (
+                kind is not MonitorKind.SEMAPHORE or judged.hb.ordered(given, number).verdict is Verdict.YES
+            ):
                 since = number
-            elif kind in (MonitorKind.LOCK, MonitorKind.FLAG):
+            elif kind in (MonitorKind.LOCK, MonitorKind.FLAG, MonitorKind.SEMAPHORE):
                 since = None
     return since is not None and not any(since < number <= later for number in judged.trace.unseen)
 

@@ -111,6 +111,8 @@ MONITORS = {
     "threading.Lock": MonitorKind.LOCK,
     "threading.RLock": MonitorKind.LOCK,
     "threading.Event": MonitorKind.FLAG,
+    "threading.Semaphore": MonitorKind.SEMAPHORE,
+    "threading.BoundedSemaphore": MonitorKind.SEMAPHORE,
     "threading.Condition": MonitorKind.CONDITION,
     "concurrent.futures.Future": MonitorKind.FLAG,
 }
@@ -130,6 +132,7 @@ COUNTS_OF_QUEUES = frozenset({"task_done", "join", "qsize", "empty", "full"})
 
 SIGNALS = {
     MonitorKind.LOCK: frozenset({"release"}),
+    MonitorKind.SEMAPHORE: frozenset({"release"}),
     MonitorKind.FLAG: frozenset({"set", "set_result", "set_exception"}),
     MonitorKind.QUEUE: frozenset({"put", "put_nowait"}),
     MonitorKind.TASKS: frozenset({"task_done"}),
@@ -139,6 +142,7 @@ ASKS_FLAG = "is_set"
 """The method of ``threading.Event`` that asks whether somebody has set it: nobody has when it is made."""
 WAITS = {
     MonitorKind.LOCK: frozenset({"acquire"}),
+    MonitorKind.SEMAPHORE: frozenset({"acquire"}),
     MonitorKind.FLAG: frozenset({"wait", "result", "exception"}),
     MonitorKind.QUEUE: frozenset({"get"}),
     MonitorKind.TASKS: frozenset({"join"}),

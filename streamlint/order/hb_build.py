@@ -17,6 +17,7 @@ from streamlint.order.hb_streams import (
     may_cover,
     queue_key,
 )
+from streamlint.order.semaphores import Semaphore
 from streamlint.trace import (
     Alloc,
     Barrier,
@@ -123,6 +124,11 @@ class Builder:
         self._first: dict[EventId, Hoped] = {}
         self._launched: dict[GraphId, OpId] = {}
         self._signals: dict[MonitorId, list[OpId]] = {}
+        self._semaphores = {
+            one.id: Semaphore(one.count)
+            for one in trace.monitors.values()
+            if one.kind is MonitorKind.SEMAPHORE and not one.reset
+        }
 
     def run(self) -> None:
         for index, op in enumerate(self._trace.ops):
@@ -171,6 +177,8 @@ class Builder:
             case HostSignal():
                 self._on_host(i, lane, ())
                 self._signals.setdefault(op.monitor, []).append(i)
+                if op.monitor in self._semaphores:
+                    self._semaphores[op.monitor].give(i, self._is_before)
             case DestroyEvent():
                 self._on_host(i, lane, ())
                 self._records.pop(op.event, None)
@@ -272,9 +280,18 @@ class Builder:
             return tuple(Reason(i, EdgeKind.THREAD, op.doubts) for i in signals)
         if monitor.kind in (MonitorKind.LOCK, MonitorKind.QUEUE):
             return ()
+        semaphore = self._semaphores.get(op.monitor)
+        if semaphore is not None:
+            perhaps = op.doubts | {Doubt.THREADS}
+            return tuple(
+                Reason(i, EdgeKind.THREAD, op.doubts if surely else perhaps) for i, surely in semaphore.take()
+            )
         one = self._setters[op.monitor] == 1 and not monitor.reset
         doubts = op.doubts if one else op.doubts | {Doubt.THREADS}
         return tuple(Reason(i, EdgeKind.THREAD, doubts) for i in self._signals.get(op.monitor, ()))
+
+    def _is_before(self, earlier: OpId, later: OpId) -> bool:
+        return self.clocks.is_before(earlier, later, self.clocks.firm)
 
     # Streams
 

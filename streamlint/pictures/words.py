@@ -60,6 +60,7 @@ _BLOCKS = {"with": "with {}", "leaving the block": "with {}"}
 _VERBS = {Mode.READ: "reads", Mode.WRITE: "writes", Mode.UPDATE: "updates", Mode.ADD: "adds to"}
 _WAITED_FOR = {
     MonitorKind.LOCK: "waits until it has {}",
+    MonitorKind.SEMAPHORE: "waits until it has {}",
     MonitorKind.FLAG: "waits until {} is set",
     MonitorKind.QUEUE: "waits for an item of {}",
     MonitorKind.TASKS: "waits for {}",
@@ -68,6 +69,7 @@ _WAITED_FOR = {
 }
 _GIVEN = {
     MonitorKind.LOCK: "gives {} back",
+    MonitorKind.SEMAPHORE: "gives {} back",
     MonitorKind.FLAG: "sets {}",
     MonitorKind.QUEUE: "puts an item into {}",
     MonitorKind.TASKS: "is done with one of {}",

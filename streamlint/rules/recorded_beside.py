@@ -93,8 +93,8 @@ def _is_told(judged: Judged, record: OpId, number: OpId) -> bool:
         if isinstance(op, HostSignal) and op.lane != lane:
             given.add(op.monitor)
         elif isinstance(op, HostWait) and op.lane == lane:
-            is_lock = judged.trace.monitors[op.monitor].kind is MonitorKind.LOCK
-            if is_lock or op.monitor in given:
+            kind = judged.trace.monitors[op.monitor].kind
+            if kind in (MonitorKind.LOCK, MonitorKind.SEMAPHORE) or op.monitor in given:
                 return True
         elif op.lane == lane and (isinstance(op, Join) or (isinstance(op, Barrier) and op.streams)):
             return True

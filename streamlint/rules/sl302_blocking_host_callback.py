@@ -86,6 +86,8 @@ def _cycle(judged: Judged, blocked: _Blocked, sync: OpId) -> Problem | None:
         return None
     monitor = judged.trace.monitors[blocked.monitor]
     is_lock = monitor.kind is MonitorKind.LOCK
+    if not is_lock and monitor.kind not in _SET:
+        return None
     other = _taken(judged, monitor.id, sync) if is_lock else _set_later(judged, monitor.id, sync)
     if other is None:
         return None

@@ -344,6 +344,8 @@ class MonitorKind(Enumeration):
     """One thread holds it at a time: a wait takes it, a signal gives it back."""
     FLAG = "flag"
     """Set once for all that wait: an event of ``threading``, the result of a future."""
+    SEMAPHORE = "semaphore"
+    """As many as its `count` have it at a time: a wait takes it, a signal gives it back."""
     QUEUE = "queue"
     TASKS = "tasks of a queue"
     """What is in the queue is done: ``queue.task_done()``. A wait, ``queue.join()``, is for all of it."""
@@ -362,7 +364,10 @@ class Monitor:
     name: str
     span: Span | None = None
     reset: bool = False
-    """A flag that is cleared somewhere: which signal a wait saw cannot be told."""
+    """A flag that is cleared somewhere, or a semaphore that was perhaps not taken: which signal a wait saw
+    cannot be told."""
+    count: int = 0
+    """How often a semaphore may be taken before anybody gives it back."""
 
 
 @frozen()

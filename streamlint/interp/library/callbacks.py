@@ -34,7 +34,7 @@ _KEEPS_NOTHING = frozenset({Lib.RUNTIME, Lib.DRIVER})
 
 
 def _is_code(m: Machine, value: Value) -> bool:
-    """Whether a value can be run: a function, an object that can be called, or ``finished.put`` of a queue."""
+    """Whether it can be run: a function, an object that can be called, or ``finished.put`` of a queue."""
     is_object = isinstance(value, HeapV) and m.heap[value.id].shape is Shape.INSTANCE
     return is_object or isinstance(value, (FuncV, PartialV, MethodV))
 

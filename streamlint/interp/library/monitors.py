@@ -28,13 +28,21 @@ ROLE = "monitor"
 """The role of an object that is only known as a lock or a flag."""
 
 
-def make(m: Machine, path: str, span: Span) -> HeapV | None:
-    """``threading.Lock()``, ``threading.Event()``; None for what is no lock or flag."""
+def make(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> HeapV | None:
+    """``threading.Lock()``, ``threading.Event()``; None for what is no lock or flag.
+
+    Nor is a semaphore of which nobody knows how many may have it: calls of it are not followed.
+    """
     kind = host.MONITORS.get(path)
     if kind is None:
         return None
+    count = args[0] if args else kwargs.get("value", ConstV(1))
+    if kind is MonitorKind.SEMAPHORE and not (isinstance(count, ConstV) and isinstance(count.value, int)):
+        return None
     made = m.new_object(Shape.INSTANCE, role=ROLE)
     watch(m, made, kind, span)
+    if kind is MonitorKind.SEMAPHORE and isinstance(count, ConstV) and isinstance(count.value, int):
+        m.monitors[made.id] = replace(m.monitors[made.id], count=count.value)
     return made
 
 
@@ -53,6 +61,8 @@ def method(
         return _of_condition(m, value, name, args, span)
     if kind is MonitorKind.QUEUE and name in _OF_TASKS:
         _tasks(m, value, name, span)
+    elif kind is MonitorKind.SEMAPHORE:
+        return _of_semaphore(m, value, name, args, kwargs, span)
     elif name in host.SIGNALS[kind]:
         signal(m, value, span, name)
     elif name in host.WAITS[kind] and _for_good(kind, args, kwargs):
@@ -104,6 +114,38 @@ def _of_condition(m: Machine, value: HeapV, name: str, args: list[Value], span: 
     return m.fresh(name, span)
 
 
+_MOST_GIVEN = 64
+"""``room.release(n)`` of more than that is not counted."""
+
+
+def _of_semaphore(
+    m: Machine, value: HeapV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value:
+    """``room.acquire()`` and ``room.release()``.
+
+    Whether one with a limit (``acquire(timeout=1)``) has taken it is not known.
+    """
+    monitor = m.monitors[value.id]
+    if name in host.SIGNALS[monitor.kind]:
+        times = args[0] if args else kwargs.get("n", ConstV(1))
+        if isinstance(times, ConstV) and isinstance(times.value, int) and times.value <= _MOST_GIVEN:
+            for _ in range(times.value):
+                signal(m, value, span, name)
+            return NONE
+    elif name not in host.WAITS[monitor.kind]:
+        return m.result(name, span)
+    elif _for_good(monitor.kind, args, kwargs):
+        wait(m, value, span, name)
+        return ConstV(True)
+    m.monitors[value.id] = replace(monitor, reset=True)
+    escape.barrier(m, escape.all_streams(m), span, name)
+    return m.fresh(name, span)
+
+
+def _taken(m: Machine, monitor: MonitorId) -> int:
+    return sum(isinstance(op, HostWait) and op.monitor == monitor for op in m.ops)
+
+
 def _for_good(kind: MonitorKind, args: list[Value], kwargs: dict[str, Value]) -> bool:
     """Whether the wait has no end of its own: no timeout, and no ``blocking=False``."""
     given = [*args, *kwargs.values()]
@@ -116,9 +158,16 @@ def signal(m: Machine, value: HeapV, span: Span, name: str) -> None:
 
 
 def wait(m: Machine, value: HeapV, span: Span, name: str) -> None:
-    """A flag that no other thread was seen to set may stand for anything that unseen threads did."""
+    """A flag that no other thread was seen to set may stand for anything that unseen threads did.
+
+    So does a semaphore that more have than there are, where nobody was seen to give it back.
+    """
     monitor = m.monitors[value.id]
     m.emit(HostWait(m.site(span), m.lane, monitor=monitor.id, name=name))
+    if monitor.kind is MonitorKind.SEMAPHORE:
+        if _taken(m, monitor.id) > monitor.count + len([*_signals(m, monitor.id)]):
+            escape.barrier(m, escape.all_streams(m), span, name)
+        return
     if monitor.kind is not MonitorKind.FLAG or _is_set_elsewhere(m, monitor.id):
         return
     if len([*_signals(m, monitor.id)]) != 1 or monitor.reset:

@@ -76,7 +76,7 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
         return given
     if path in host.IMPORTS and args and isinstance(args[0], ConstV) and isinstance(args[0].value, str):
         return m.project.path(args[0].value)
-    monitor = monitors.make(m, path, span)
+    monitor = monitors.make(m, path, args, kwargs, span)
     if monitor is not None:
         return monitor
     if last in python.NULL_CONTEXTS:

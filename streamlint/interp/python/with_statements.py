@@ -36,6 +36,10 @@ def _is_gradless(value: Value) -> bool:
     return isinstance(value, SymV) and symbols.function_called(value.symbol) in WITHOUT_GRADIENTS
 
 
+_HELD = (MonitorKind.LOCK, MonitorKind.SEMAPHORE)
+"""What a block takes, and gives back at its end."""
+
+
 def run_with(m: Machine, items: Sequence[ir.WithItem], body: Sequence[ir.Stmt]) -> None:
     """Enters the first item and runs the rest inside it."""
     if not items:
@@ -46,7 +50,7 @@ def run_with(m: Machine, items: Sequence[ir.WithItem], body: Sequence[ir.Stmt]) 
     match value:
         case GeneratorV(context=True):
             _generator(m, value, item, rest, body)
-        case HeapV() if value.id in m.monitors and m.monitors[value.id].kind is MonitorKind.LOCK:
+        case HeapV() if value.id in m.monitors and m.monitors[value.id].kind in _HELD:
             monitors.wait(m, value, item.context.span, "with")
             try:
                 run_with(m, rest, body)
