@@ -113,7 +113,9 @@ class Program:
 
     def monitor(self, kind: MonitorKind, *, reset: bool = False, count: int = 0) -> MonitorId:
         name = MonitorId(len(self.monitors))
-        self.monitors[name] = Monitor(name, kind, f"m{name}", reset=reset, count=count)
+        self.monitors[name] = Monitor(
+            name, kind, f"m{name}", cleared_after=0 if reset else None, count=count, uncounted=reset
+        )
         return name
 
     def new_lane(self) -> LaneId:

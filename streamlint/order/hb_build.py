@@ -127,7 +127,7 @@ class Builder:
         self._semaphores = {
             one.id: Semaphore(one.count)
             for one in trace.monitors.values()
-            if one.kind is MonitorKind.SEMAPHORE and not one.reset
+            if one.kind is MonitorKind.SEMAPHORE and not one.uncounted
         }
 
     def run(self) -> None:
@@ -286,7 +286,7 @@ class Builder:
             return tuple(
                 Reason(i, EdgeKind.THREAD, op.doubts if surely else perhaps) for i, surely in semaphore.take()
             )
-        one = self._setters[op.monitor] == 1 and not monitor.reset
+        one = self._setters[op.monitor] == 1 and monitor.cleared_after is None
         doubts = op.doubts if one else op.doubts | {Doubt.THREADS}
         return tuple(Reason(i, EdgeKind.THREAD, doubts) for i in self._signals.get(op.monitor, ()))
 

@@ -363,11 +363,13 @@ class Monitor:
     kind: MonitorKind
     name: str
     span: Span | None = None
-    reset: bool = False
-    """A flag that is cleared somewhere, or a semaphore that was perhaps not taken: which signal a wait saw
-    cannot be told."""
+    cleared_after: int | None = None
+    """A flag that is cleared somewhere: which signal a wait saw cannot be told. It had so many when it was
+    cleared last."""
     count: int = 0
     """How often a semaphore may be taken before anybody gives it back."""
+    uncounted: bool = False
+    """A semaphore that was perhaps not taken, or given back nobody knows how often."""
 
 
 @frozen()

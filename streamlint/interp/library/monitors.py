@@ -70,7 +70,9 @@ def method(
     elif name in host.WAITS[kind] and kind is MonitorKind.FLAG:
         escape.barrier(m, escape.all_streams(m), span, name)
     elif name == "clear":
-        m.monitors[value.id] = replace(m.monitors[value.id], reset=True)
+        cleared = m.monitors[value.id]
+        count = len([*_signals(m, cleared.id)])
+        m.monitors[value.id] = replace(cleared, cleared_after=count)
     else:
         return m.result(name, span)
     return NONE if kind is not MonitorKind.FLAG else m.fresh(name, span)
@@ -137,7 +139,7 @@ def _of_semaphore(
     elif _for_good(monitor.kind, args, kwargs):
         wait(m, value, span, name)
         return ConstV(True)
-    m.monitors[value.id] = replace(monitor, reset=True)
+    m.monitors[value.id] = replace(monitor, uncounted=True)
     escape.barrier(m, escape.all_streams(m), span, name)
     return m.fresh(name, span)
 
@@ -165,13 +167,24 @@ def wait(m: Machine, value: HeapV, span: Span, name: str) -> None:
     monitor = m.monitors[value.id]
     m.emit(HostWait(m.site(span), m.lane, monitor=monitor.id, name=name))
     if monitor.kind is MonitorKind.SEMAPHORE:
-        if _taken(m, monitor.id) > monitor.count + len([*_signals(m, monitor.id)]):
-            escape.barrier(m, escape.all_streams(m), span, name)
-        return
-    if monitor.kind is not MonitorKind.FLAG or _is_set_elsewhere(m, monitor.id):
-        return
-    if len([*_signals(m, monitor.id)]) != 1 or monitor.reset:
+        told = _taken(m, monitor.id) <= monitor.count + len([*_signals(m, monitor.id)])
+    else:
+        told = monitor.kind is not MonitorKind.FLAG or not _is_set_out_of_sight(m, monitor)
+    if not told:
         escape.barrier(m, escape.all_streams(m), span, name)
+
+
+def _is_set_out_of_sight(m: Machine, flag: Monitor) -> bool:
+    """Whether a wait for a flag goes on by what the path does not show.
+
+    Nobody has set it since it was cleared: a thread that takes a slot, works on it and sets ``slot.free`` has
+    done so once more than it was run.
+    """
+    signals = [*_signals(m, flag.id)]
+    if len(signals) == flag.cleared_after:
+        return True
+    told = any(lane != m.lane for lane in signals)
+    return not told and (len(signals) != 1 or flag.cleared_after is not None)
 
 
 def _is_set_elsewhere(m: Machine, monitor: MonitorId) -> bool:
