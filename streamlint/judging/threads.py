@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.order.hb import Verdict
 from streamlint.rules.host_threads import held_at
+from streamlint.rules.told_too_early import told_by
 from streamlint.trace import (
     Alloc,
     Doubt,
@@ -40,6 +41,7 @@ def doubts_of(judged: Judged, problem: Problem) -> set[Doubt]:
         _is_handed_over(judged, problem)
         or _is_left_by_lock(judged, *pair)
         or _is_beside_own_thread(judged, *pair)
+        or told_by(judged, *pair) is not None
     )
     return {Doubt.THREADS} if _told_by_callback(judged, *pair) or (apart and not known) else set()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.finding import Severity
-from streamlint.rules import pairs
+from streamlint.rules import pairs, told_too_early
 from streamlint.rules.base import (
     About,
     Judged,
@@ -41,6 +41,7 @@ def check(judged: Judged) -> Iterator[Problem]:
             notes=pairs.notes(here, conflict),
             doubts=doubts,
         )
+    yield from told_too_early.problems(judged, reads=True)
 
 
 RULE = Rule(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.finding import Severity
 from streamlint.order.conflicts import ConflictKind
-from streamlint.rules import pairs
+from streamlint.rules import pairs, told_too_early
 from streamlint.rules.base import (
     About,
     Judged,
@@ -48,6 +48,7 @@ def check(judged: Judged) -> Iterator[Problem]:
             notes=pairs.notes(here, conflict),
             doubts=doubts,
         )
+    yield from told_too_early.problems(judged, reads=False)
 
 
 RULE = Rule(
