@@ -1,7 +1,7 @@
 """Host threads that a host function tells of work which is queued behind that function.
 
-``stream.add_callback(lambda *_: ready.put(page))``, and then ``counts.copy_to_host(page, stream=stream)``: who
-takes the page may read it before the copy has written there.
+``stream.add_callback(lambda *_: ready.put(page))``, and then ``counts.copy_to_host(page, stream=stream)``:
+who takes the page may read it before the copy has written there.
 """
 
 from __future__ import annotations
