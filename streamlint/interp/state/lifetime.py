@@ -60,6 +60,8 @@ if TYPE_CHECKING:
 
 USES_LOOKED_AT = 24
 """The last ops before an allocation: what they used may be what it gets."""
+_FREED_WHEN_DROPPED = (Flavor.NUMBA_ARRAY, Flavor.PYCUDA_ARRAY, Flavor.WARP_ARRAY, Flavor.GPU_MAT)
+"""Arrays that free their memory with their last reference, and in an order: no queued work is too late."""
 _ALIAS = frozenset({Doubt.ALIAS})
 _UNSEEN = frozenset({Doubt.ESCAPE})
 _CALLS = frozenset({Doubt.CALLS})
@@ -323,7 +325,8 @@ def _note_captured(m: Machine, recording: Recording) -> None:
         if known.space.on_host:
             goes_back = known.pool is not None and buffer not in m.life.captured
         else:
-            goes_back = known.alloc_stream is not None and _recycled(m, buffer)
+            owned = m.life.flavors.get(buffer) in _FREED_WHEN_DROPPED and buffer not in m.life.captured
+            goes_back = known.alloc_stream is not None and (owned or _recycled(m, buffer))
         if goes_back:
             m.life.candidates.add(buffer)
 
@@ -342,11 +345,10 @@ def _recycled(m: Machine, number: BufferId) -> bool:
     What was allocated during a capture belongs to the graph's own pool (PyTorch). CuPy allocates it where it
     allocates all else, unless the program has chosen another allocator.
     """
-    kept = (Flavor.POINTER, Flavor.NUMBA_ARRAY, Flavor.PYCUDA_ARRAY, Flavor.WARP_ARRAY, Flavor.GPU_MAT)
     flavor = m.life.flavors.get(number)
     if number in m.life.captured:
         return flavor is Flavor.DEVICE_ARRAY and ALLOCATORS.isdisjoint(at_work.words(m))
-    return flavor not in kept
+    return flavor is not Flavor.POINTER and flavor not in _FREED_WHEN_DROPPED
 
 
 def _note_launch(m: Machine, op: Launch, number: int) -> None:
