@@ -167,6 +167,7 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
         entry.paths,
         PREPARING_PATHS if entry.prepared else QUIET_PATHS,
         is_busy=lambda m: is_busy(m.ops),
+        is_promising=lambda m: len(m.streams) > 1,
         # Calls that prepare an object have done so when the last one has something to do.
         is_whole=lambda m: m.whole and (not entry.prepared or is_busy(m.ops)),
         reach=lambda m: len(m.ops),

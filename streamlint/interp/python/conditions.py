@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp.facts import answers
+from streamlint.interp.facts import answers, arms
 from streamlint.interp.library import tensors, threads, used_as
 from streamlint.interp.python import keys, kinds, objects
 from streamlint.interp.state import elements, lengths, names, rings, symbols
@@ -41,6 +41,23 @@ if TYPE_CHECKING:
     from streamlint.source import Span
 
 _NEGATED = {"!=": "==", "is not": "is", "not in": "in"}
+
+
+def chooses(
+    m: Machine,
+    of: ir.If | ir.While | ir.Choice,
+    want: bool | None = None,
+    *,
+    lasting: bool = False,
+    first: bool | None = None,
+) -> bool:
+    """Decides which arm is taken, and whether a loop goes on. The rest is as for ``holds``."""
+    frame = m.frame
+    around, frame.tested = frame.tested, of
+    try:
+        return holds(m, of.test, want, lasting=lasting, first=first)
+    finally:
+        frame.tested = around
 
 
 def holds(
@@ -107,7 +124,7 @@ def _query(m: Machine, of: StreamV | EventV | HeapV, span: Span, want: bool | No
     So is ``future.done()`` of the thread that runs its function.
     """
     key = m.unlike_any(symbols.call("query", symbol_of(of)), span)
-    done = m.oracle.choose(key, "query()", default=0 if want is None or want else 1) == 0
+    done = m.oracle.choose(key, "query()", default=0 if want is None or want else 1, tells=False) == 0
     if want is not None:
         done = want
     if done:
@@ -142,7 +159,11 @@ def ask(
     default = _default(m, key, negated=negated) if first is None else int(first == negated)
     label = f"not {text_of(e)}" if negated else text_of(e)
     alike = _of_any_call(m, key)
-    answer = m.oracle.choose(key, label, default=default, relevant=relevant, leads=leads, alike=alike) == 0
+    tells = m.frame.tested is not None and arms.tell(m.project, m.frame.env.module, m.frame.tested)
+    answer = (
+        m.oracle.choose(key, label, default=default, relevant=relevant, leads=leads, tells=tells, alike=alike)
+        == 0
+    )
     if key in m.comparisons:
         lengths.told(m, m.comparisons[key], holds=answer)
     if answer and key in m.compared:

@@ -120,7 +120,7 @@ def evaluate(m: Machine, e: ir.Expr, *, called: bool = False) -> Value:
         case ir.Boolean():
             return boolean(m, e)
         case ir.Choice():
-            return evaluate(m, e.body if conditions.holds(m, e.test) else e.orelse)
+            return evaluate(m, e.body if conditions.chooses(m, e) else e.orelse)
         case ir.Comprehension():
             return comprehension(m, e)
         case ir.Lambda():

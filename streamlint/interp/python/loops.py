@@ -105,7 +105,7 @@ def make_pass(m: Machine, s: ir.For | ir.While, source: Value, turn: int) -> boo
                 return False
             m.walked[-1] = item
             binding.walk(m, s.target, item)
-        elif not conditions.holds(m, s.test, want=True):
+        elif not conditions.chooses(m, s, want=True):
             return False
         return _pass(m, s.body)
     except _LoopLeft:
@@ -369,7 +369,7 @@ def _while(m: Machine, s: ir.While, fed: _Fed) -> bool:
             goes_on = _known_in(m, s.test) or (done == 0 and not _polls(s.test) and not is_aside)
             # while not all(r.done for r in requests): what is entered once is entered again.
             first = True if done or is_aside else None
-            if not conditions.holds(m, s.test, want=True if goes_on else None, first=first):
+            if not conditions.chooses(m, s, want=True if goes_on else None, first=first):
                 return True
         elif not loop_steps.may_go_on(m, done, SURE_TURNS):
             passes.cut(s)
@@ -381,7 +381,7 @@ def _while(m: Machine, s: ir.While, fed: _Fed) -> bool:
         if fed.is_enough():
             return True
     # The loop is left with its test false: ``while not e.query(): pass`` ends synchronized.
-    while not endless and conditions.holds(m, s.test, want=False):
+    while not endless and conditions.chooses(m, s, want=False):
         if not _takes(s.test) or not loop_steps.may_go_on(m, done, SURE_TURNS):
             raise PathEnds
         if not _pass(m, s.body):

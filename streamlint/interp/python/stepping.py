@@ -144,7 +144,7 @@ def _entered(m: Machine, statement: ir.For | ir.While | ir.If | ir.Try) -> list[
 def _begins_pass(m: Machine, loop: ir.For | ir.While, block: Block) -> bool:
     m.tick()
     if isinstance(loop, ir.While):
-        goes_on = conditions.holds(m, loop.test, first=True)
+        goes_on = conditions.chooses(m, loop, first=True)
     else:
         item = _item(m, loop, block)
         goes_on = item is not None

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.values import Value
 
 
 def run_block(m: Machine, body: Sequence[ir.Stmt]) -> None:
@@ -142,7 +143,7 @@ def takes_arm(m: Machine, s: ir.If) -> bool:
     elif s.orelse and isinstance(s.orelse[-1], ir.Raise):
         want = True
     leaves = not s.orelse and (_only_leaves(s.body) or (m.constructing and _leaves_constructor(m, s.body)))
-    return conditions.holds(m, s.test, want, lasting=True, first=False if leaves else None)
+    return conditions.chooses(m, s, want, lasting=True, first=False if leaves else None)
 
 
 def _only_leaves(body: Sequence[ir.Stmt]) -> bool:
@@ -224,21 +225,23 @@ def _match(m: Machine, s: ir.Match) -> None:
         if case.pattern is None and case.guard is None and not case.captures:
             run_block(m, case.body)
             return
-        if case.pattern is not None:
-            value = comparisons.compare(
-                m,
-                "==",
-                subject,
-                expr.evaluate(m, case.pattern),
-                ir.Compare(s.span, "==", s.subject, case.pattern),
-            )
-            matched = conditions.truth(m, value, case.pattern)
-        elif case.guard is not None:
-            matched = conditions.holds(m, case.guard)
-        else:
-            matched = conditions.ask(
-                m, symbols.call("match", symbol_of(subject), symbols.constant(position)), s.subject
-            )
+        around, m.frame.tested = m.frame.tested, s
+        try:
+            matched = _matches(m, s, position, subject)
+        finally:
+            m.frame.tested = around
         if matched:
             run_block(m, case.body)
             return
+
+
+def _matches(m: Machine, s: ir.Match, position: int, subject: Value) -> bool:
+    case = s.cases[position]
+    if case.pattern is not None:
+        pattern = expr.evaluate(m, case.pattern)
+        equal = ir.Compare(s.span, "==", s.subject, case.pattern)
+        return conditions.truth(m, comparisons.compare(m, "==", subject, pattern, equal), case.pattern)
+    if case.guard is not None:
+        return conditions.holds(m, case.guard)
+    key = symbols.call("match", symbol_of(subject), symbols.constant(position))
+    return conditions.ask(m, key, s.subject)

@@ -15,15 +15,25 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from streamlint.frozen import frozen
+from streamlint.frozen import Enumeration, frozen
 from streamlint.interp.state import questions, symbols
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator
+    from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
     from streamlint.interp.state.symbols import Symbol
 
 T = TypeVar("T")
+
+
+class Worth(Enumeration):
+    """Why a test is worth another path. What is worth more comes first."""
+
+    TELLING = "relevant code asked what its arms do about streams"
+    PLAIN = "relevant code asked, and nothing in the arms tells of streams"
+    AGAIN = "a constructor asked, and relevant code asked again"
+    NEAR = "code asked that leads to relevant code"
+    FAR = "other code asked"
 
 
 @frozen()
@@ -38,6 +48,15 @@ class Decision:
     constructor chose by the answer."""
     leads: bool = False
     """Whether code asked that works with streams through what it calls."""
+    tells: bool = True
+    """Whether what it chooses between may have to do with streams, as the text of the arms says."""
+
+    @property
+    def worth(self) -> Worth:
+        """What a path is worth that answers it otherwise."""
+        if self.relevant:
+            return Worth.TELLING if self.tells else Worth.PLAIN
+        return Worth.AGAIN if self.again else Worth.NEAR if self.leads else Worth.FAR
 
 
 @dataclass(slots=True)
@@ -71,6 +90,7 @@ class Oracle:
         default: int = 0,
         relevant: bool = True,
         leads: bool = False,
+        tells: bool = True,
         alike: Symbol | None = None,
     ) -> int:
         """The answer for ``key``; asking twice gives the same one.
@@ -90,7 +110,7 @@ class Oracle:
         else:
             # for key in batch: if isinstance(batch[key], Tensor): all of them before one among others.
             chosen = self.flipped.get(asked, default)
-        self.taken.append(Decision(key, label, options, chosen, relevant, leads=leads))
+        self.taken.append(Decision(key, label, options, chosen, relevant, leads=leads, tells=tells))
         self.answer(key, chosen)
         return chosen
 
@@ -172,17 +192,50 @@ CORRECTIONS = 5
 """Paths that begin anew: as many as a table of lists of tables of tensors has layers, and one."""
 
 
+MOST_IN_VAIN = 3
+"""Paths of tests that tell of no stream which only did what other paths had done, before no more are run."""
+
+
+@dataclass(slots=True)
+class _Shown:
+    """What the paths that were run have shown."""
+
+    busy: bool = False
+    """Whether one of them had something to order ..."""
+    promising: bool = False
+    """... or more than one stream."""
+    ended: int = -1
+    stopped: int = -1
+    """How much those did that came to their end, and those that were stopped."""
+    runs: int = 0
+    runs_by: dict[Worth, int] = field(default_factory=lambda: dict.fromkeys(Worth, 0))
+    in_vain: int = 0
+    """Paths of ``PLAIN``, ``NEAR`` and ``FAR`` tests that did what an earlier one had done."""
+    outcomes: set[object] = field(default_factory=set)
+    asked: set[Symbol] = field(default_factory=set)
+    arms: set[tuple[Symbol, int]] = field(default_factory=set)
+    """Arms that were taken."""
+
+    @property
+    def aside(self) -> int:
+        return self.runs_by[Worth.NEAR] + self.runs_by[Worth.FAR]
+
+
+_MAY_BE_IN_VAIN = (Worth.PLAIN, Worth.NEAR, Worth.FAR)
+
+
 @dataclass(slots=True)
 class Exploration(Generic[T]):
     """Iterates over the results of up to ``limit`` paths, over flipped decisions.
 
     Those with an arm that no path has taken come first, then the nearest.
 
-    Decisions that are not relevant are flipped last: those that relevant code asked again, those of code that
-    leads to some, and then, if some path was ``busy`` or none that was ``whole`` did as much as those that
-    were stopped (``if not requests: return`` comes to its end, too), others; of both at most ``quiet_limit``.
-    As long as no path was busy, no more than ``quiet_limit`` are run. Afterwards ``cut`` and ``combinations``
-    tell how many known paths were left out.
+    Which tests are flipped first, ``Worth`` says. ``PLAIN`` ones wait until some path was promising or busy.
+    ``FAR`` ones wait until one was busy, unless none that was whole did as much as those that were stopped
+    (``if not requests: return`` comes to its end, too). Of ``NEAR`` and ``FAR`` ones at most ``quiet_limit``
+    are flipped, one as long as no path was busy, and of all three none after ``MOST_IN_VAIN`` that showed
+    nothing new. As long as no path was busy, no more than ``quiet_limit`` paths are run. Afterwards ``cut``
+    and ``combinations`` tell how many paths of ``TELLING`` tests were left out.
 
     A path that did what an earlier one did (equal ``outcome``) is not combined with the decisions
     that have been asked before: only what its other arm asks for the first time is flipped.
@@ -195,6 +248,8 @@ class Exploration(Generic[T]):
     limit: int
     quiet_limit: int
     is_busy: Callable[[T], bool]
+    is_promising: Callable[[T], bool]
+    """Whether a path has more than one stream, if only one has work: an arm may give work to the other."""
     is_whole: Callable[[T], bool]
     """Whether a path came to its end: no ``assert self.stream is not None`` stopped it."""
     reach: Callable[[T], int]
@@ -212,61 +267,63 @@ class Exploration(Generic[T]):
     """... and how many paths began anew with one more: ``CORRECTIONS``."""
 
     def __iter__(self) -> Iterator[T]:
-        waiting = [_Flip()]
-        again: list[_Flip] = []
-        near: list[_Flip] = []
-        later: list[_Flip] = []
-        busy = False
-        ended = stopped = -1
-        runs = others = chosen_anew = 0
-        outcomes: set[object] = set()
-        asked: set[Symbol] = set()
-        arms: set[tuple[Symbol, int]] = set()
-        while (
-            waiting
-            or again
-            or (others < self.quiet_limit and (near or (later and (busy or ended < stopped))))
-        ):
-            if runs >= (self.limit if busy else self.quiet_limit + min(chosen_anew, self.quiet_limit)):
-                untaken = sum(flip.arm not in arms for flip in waiting)
-                self.cut += untaken
-                self.combinations = len(waiting) - untaken
+        waiting: dict[Worth, list[_Flip]] = {worth: [] for worth in Worth}
+        waiting[Worth.TELLING].append(_Flip())
+        shown = _Shown()
+        while (worth := self._next(waiting, shown)) is not None:
+            if shown.runs >= self._most(shown):
+                telling = waiting[Worth.TELLING]
+                self.cut += sum(flip.arm not in shown.arms for flip in telling)
+                self.combinations = sum(flip.arm in shown.arms for flip in telling)
                 return
-            queue = (self.preparing and not busy and later) or waiting or again or near or later
-            others += queue is near or queue is later
-            chosen_anew += queue is again
-            flip = next((each for each in queue if each.arm not in arms), queue[0])
-            queue.remove(flip)
-            runs += not flip.anew
+            flip = next((each for each in waiting[worth] if each.arm not in shown.arms), waiting[worth][0])
+            waiting[worth].remove(flip)
             oracle = Oracle(flip.forced, beliefs=dict(self.beliefs))
             result = self.run(oracle)
-            waiting[:0] = self._anew(oracle)
-            busy = busy or self.is_busy(result)
-            if self.is_whole(result):
-                ended = max(ended, self.reach(result))
-            else:
-                stopped = max(stopped, self.reach(result))
-            outcome = self.outcome(result)
-            is_new = outcome not in outcomes
-            outcomes.add(outcome)
+            waiting[Worth.TELLING][:0] = self._anew(oracle)
+            is_new = self._note(shown, worth, flip, result)
             yield result
-            chosen = tuple(decision.chosen for decision in oracle.taken)
-            # The path that this one was flipped from has asked the tests before its own.
-            own = range(len(flip.forced), len(oracle.taken))
-            tests = {position: questions.of_any(oracle.taken[position].key) for position in own}
-            for position in own:
-                decision = oracle.taken[position]
-                if not is_new and decision.key in asked:
-                    continue
-                aside = again if decision.again else near if decision.leads else later
-                queue = waiting if decision.relevant else aside
-                for other in range(decision.options):
-                    if other != decision.chosen:
-                        queue.append(_Flip((*chosen[:position], other), (tests[position], other)))
-            asked.update(decision.key for decision in oracle.taken)
-            arms.update((test, chosen[position]) for position, test in tests.items())
-            if flip.arm is not None:
-                arms.add(flip.arm)
+            for decision, found in _flips(oracle, flip):
+                if is_new or decision.key not in shown.asked:
+                    waiting[decision.worth] += found
+            shown.asked.update(decision.key for decision in oracle.taken)
+            shown.arms |= _arms(oracle, flip)
+
+    def _next(self, waiting: Mapping[Worth, Sequence[_Flip]], shown: _Shown) -> Worth | None:
+        """Which test is flipped next; None where no path that is known is worth its time."""
+        goes_on = shown.in_vain < MOST_IN_VAIN
+        aside = goes_on and shown.aside < (self.quiet_limit if shown.busy else 1)
+        worthwhile = {
+            Worth.TELLING: True,
+            Worth.PLAIN: shown.promising and goes_on,
+            Worth.AGAIN: True,
+            Worth.NEAR: aside,
+            Worth.FAR: aside and (shown.busy or shown.ended < shown.stopped),
+        }
+        found = next((worth for worth in Worth if waiting[worth] and worthwhile[worth]), None)
+        far_first = self.preparing and not shown.busy and waiting[Worth.FAR]
+        return Worth.FAR if found is not None and far_first else found
+
+    def _most(self, shown: _Shown) -> int:
+        if shown.busy:
+            return self.limit
+        return self.quiet_limit + min(shown.runs_by[Worth.AGAIN], self.quiet_limit)
+
+    def _note(self, shown: _Shown, worth: Worth, flip: _Flip, result: T) -> bool:
+        """Notes what a path has shown, and whether it did what none had done."""
+        shown.runs += not flip.anew
+        shown.runs_by[worth] += 1
+        shown.busy = shown.busy or self.is_busy(result)
+        shown.promising = shown.promising or shown.busy or self.is_promising(result)
+        if self.is_whole(result):
+            shown.ended = max(shown.ended, self.reach(result))
+        else:
+            shown.stopped = max(shown.stopped, self.reach(result))
+        outcome = self.outcome(result)
+        is_new = outcome not in shown.outcomes
+        shown.outcomes.add(outcome)
+        shown.in_vain += not is_new and worth in _MAY_BE_IN_VAIN
+        return is_new
 
     def _anew(self, oracle: Oracle) -> list[_Flip]:
         """The path that begins anew, knowing the right answer to what one has answered wrongly first."""
@@ -278,3 +335,24 @@ class Exploration(Generic[T]):
         self.corrected += 1
         self.beliefs[wrong[0]] = oracle.refuted[wrong[0]]
         return [_Flip(anew=True)]
+
+
+def _flips(oracle: Oracle, flip: _Flip) -> Iterator[tuple[Decision, list[_Flip]]]:
+    """The paths that differ from one in one of its own answers, by that."""
+    chosen = oracle.chosen
+    for position, test in _own(oracle, flip):
+        decision = oracle.taken[position]
+        others = (other for other in range(decision.options) if other != decision.chosen)
+        yield decision, [_Flip((*chosen[:position], other), (test, other)) for other in others]
+
+
+def _arms(oracle: Oracle, flip: _Flip) -> set[tuple[Symbol, int]]:
+    """The arms that a path took, and which are not those of the path that it was flipped from."""
+    taken = {(test, oracle.taken[position].chosen) for position, test in _own(oracle, flip)}
+    return taken if flip.arm is None else {*taken, flip.arm}
+
+
+def _own(oracle: Oracle, flip: _Flip) -> list[tuple[int, Symbol]]:
+    """Where a path decided by itself, and what. That which it was flipped from has asked the tests before."""
+    positions = range(len(flip.forced), len(oracle.taken))
+    return [(position, questions.of_any(oracle.taken[position].key)) for position in positions]

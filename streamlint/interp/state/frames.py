@@ -60,6 +60,8 @@ class Frame:
     """... and when the first one did."""
     asked: int = 0
     """Open tests there had been on the path when the running statement began ..."""
+    tested: ir.If | ir.While | ir.Choice | ir.Match | None = None
+    """The statement or expression whose arms the test that is being decided chooses from."""
     under: tuple[Symbol, ...] = ()
     """... and those of the ``if`` statements around it."""
 
