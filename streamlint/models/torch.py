@@ -228,6 +228,8 @@ REGISTERED = ("torch.ops.", "torch.classes.")
 """Operators of extensions, and classes of theirs: what is called there works on the current stream."""
 GIVES_SEVERAL = frozenset({"torch.autograd.grad", "torch.broadcast_tensors", "torch.meshgrid"})
 """Operators that give a tuple, which is true or false by its length."""
+CALLS_WITH_STATE = frozenset({"torch.func.functional_call", "torch.nn.utils.stateless.functional_call"})
+"""Calls of a module with the tensors of a dict in place of its own, which nobody keeps."""
 JOINS_TENSORS = "torch._utils._flatten_dense_tensors"
 """One tensor of several, for a collective ..."""
 PARTS_TENSORS = "torch._utils._unflatten_dense_tensors"

@@ -91,6 +91,9 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
     )
     if made is not None:
         return made
+    if path in model.CALLS_WITH_STATE and args and not isinstance(names.settle(m, args[0]), HeapV):
+        # functional_call(layer, weights, (x,)): a layer that is in sight may do anything with them.
+        return _operator(m, path, args[1:], kwargs, span)
     if path.startswith(model.OTHER_MODULES) and owner not in model.OPERATOR_MODULES:
         if last[:1].isupper() or not tensors.buffers_in(m, args, unknown=False):
             return layers.made(m, path, args, kwargs, span)

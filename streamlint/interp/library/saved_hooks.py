@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from streamlint.interp.state import lifetime
 from streamlint.interp.state.budgets import Most
 from streamlint.interp.state.put_off import Saved
 from streamlint.interp.state.values import Flavor, FuncV, HeapV, PartialV, Shape, Value
@@ -76,11 +77,15 @@ def saves(m: Machine, operands: Sequence[BufferV], span: Span) -> None:
         for view in operands:
             tensor = view.flavor in (Flavor.TORCH, Flavor.OPAQUE)
             known = any(view.id == one.buffer for one in m.saved)
-            if not tensor or known or m.space(view).on_host:
+            if not tensor or m.space(view).on_host:
                 continue
-            if m.project.budgets.allows(MOST_SAVED, len(m.saved) + 1):
+            if not known and m.project.budgets.allows(MOST_SAVED, len(m.saved) + 1):
                 packed = m.python.call(m, pack, [view], {}, span)
                 m.saved.append(Saved(view.id, unpack, packed, operator))
+                known = True
+            if known:
+                # What the hook has given is kept instead of it.
+                lifetime.is_not_saved(m, view.id, span)
     finally:
         m.saving = (pack, unpack)
 

@@ -244,6 +244,12 @@ def backward_ran(m: Machine, loss: BufferV) -> None:
                     held.get(access.buffer, set()).discard(op.at.span)
 
 
+def is_not_saved(m: Machine, number: BufferId, span: Span) -> None:
+    """The operator that was queued in a place keeps something else for its backward pass."""
+    catch_up(m)
+    m.life.saved.get(number, set()).discard(span)
+
+
 def move(m: Machine, view: BufferV, new: BufferV) -> list[Symbol | BufferId]:
     """A tensor object, and all that stands for it by now, means other memory; gives the objects meant.
 
