@@ -1,7 +1,8 @@
 """Functions of libraries of the host that look at the memory they are given before they return.
 
 They hand nothing to a device and queue nothing, so memory that a copy still fills is read too early by them.
-What these libraries' classes are given they may keep a view of; methods of their objects read again.
+What these libraries' classes are given they may keep a view of; methods of their objects read again. Some
+write into memory that they are given.
 """
 
 from __future__ import annotations
@@ -36,6 +37,19 @@ _OF_FILES = (
 _AT_ONCE = frozenset((*_OF_PYTHON, *_OF_NUMBERS, *_OF_FILES))
 _OTHERS = ("cv2.cuda", "cupyx.")
 
+_FILLING_METHODS = {
+    # https://docs.opencv.org/4.x/d8/dfe/classcv_1_1VideoCapture.html: ``ok, _ = capture.read(page)``
+    "cv2.VideoCapture": frozenset({"read", "retrieve"}),
+    # https://docs.h5py.org/en/stable/high/dataset.html#h5py.Dataset.read_direct
+    "h5py.File": frozenset({"read_direct"}),
+}
+_RESULTS = {
+    # OpenCV names what its functions write: ``cv2.resize(frame, size, dst=page)``.
+    "cv2": frozenset({"dst"}),
+    # https://docs.scipy.org/doc/scipy/reference/ndimage.html
+    "scipy": frozenset({"output"}),
+}
+
 
 def at_once(path: str) -> bool:
     """Whether a function, or what a function or class gave, is of such a library: ``cv2.imwrite``."""
@@ -43,3 +57,13 @@ def at_once(path: str) -> bool:
         return False
     parts = path.split(".")
     return any(".".join(parts[:count]) in _AT_ONCE for count in range(1, min(len(parts), 3) + 1))
+
+
+def fills_arguments(giver: str, method: str) -> bool:
+    """Whether a method of what a function or class gave writes into what it is given."""
+    return method in _FILLING_METHODS.get(giver, ())
+
+
+def results(path: str) -> frozenset[str]:
+    """The keywords by which a function of such a library is told where to write its result."""
+    return _RESULTS.get(path.partition(".")[0], frozenset()) if at_once(path) else frozenset()

@@ -85,11 +85,16 @@ def opaque(
         # Whoever takes it holds the memory until its own work is done.
         lifetime.escapes(m, [capsule], span)
         return BufferV(capsule.id, capsule.region, Flavor.OPAQUE)
+    filled = values if last in host.FILLS else _filled_by_reader(m, function, args, kwargs)
+    written = tensors.buffers_in(m, filled, unknown=False)
+    for view in written:
+        tensors.write_on_host(m, view, span, last)
     if last in host.FILLS:
-        for view in tensors.buffers_in(m, values, unknown=False):
-            tensors.write_on_host(m, view, span, last)
         return m.result(function, span)
     tensors_given = tensors.buffers_in(m, values, unknown=not of_python, data=not of_python)
+    if written:
+        # cv2.resize(page, size, dst=small): what it writes it does not read.
+        tensors_given = [view for view in tensors_given if view not in written]
     # moe.task(page.data_ptr(), n): who gets an address keeps nothing alive.
     lifetime.escapes(m, (view for view in tensors_given if not view.bare), span)
     if last == "set_result" and tensors_given:
@@ -226,6 +231,18 @@ def _reads_at_once(m: Machine, function: str | Symbol) -> bool:
         return readers.at_once(function) and not _is_class(function.rpartition(".")[2])
     came_from = (m.makers.get(one) or symbols.function_called(one) for one in _givers(function))
     return any(path and readers.at_once(path) for path in came_from)
+
+
+def _filled_by_reader(
+    m: Machine, function: str | Symbol, args: list[Value], kwargs: dict[str, Value]
+) -> list[Value]:
+    """What a function of a library of the host, or a method of what one gave, writes: ``capture.read(page)``."""
+    if isinstance(function, str):
+        return [value for name, value in kwargs.items() if name in readers.results(function)]
+    method = symbols.last_name(function)
+    givers = (m.makers.get(one) or symbols.function_called(one) for one in _givers(function))
+    filled = any(giver and readers.fills_arguments(giver, method) for giver in givers)
+    return [*args, *kwargs.values()] if filled else []
 
 
 def _givers(function: Symbol) -> Iterator[Symbol]:
