@@ -199,6 +199,9 @@ MAPPED_BY, MAPPED = ("func", "fn", "function", "f"), ("tree", "pytree", "data", 
 REPLACES_FIELDS = frozenset({"dataclasses.replace", "copy.replace", "attr.evolve", "attrs.evolve"})
 """Functions that give another object with the fields of one, but for those that are named."""
 
+COPIES = frozenset({"copy.copy", "copy.deepcopy"})
+"""Functions that give another object with parts of the same names."""
+
 MAKES_FIELDS = frozenset({"define", "s", "frozen"})
 """Decorators of attrs beside ``dataclass`` by which the declarations of a class are its fields ..."""
 HAVE_FIELDS = frozenset({"NamedTuple", "BaseModel", "Struct"})

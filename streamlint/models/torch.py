@@ -300,6 +300,11 @@ MODULE_METHODS = frozenset(
     "register_forward_hook register_forward_pre_hook register_full_backward_hook forward".split()
 )
 """Methods of ``torch.nn.Module`` that tensors do not have (https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html)."""
+ONLY_MODULES_HAVE = frozenset(
+    "parameters named_parameters buffers named_buffers named_modules eval "
+    "register_forward_hook register_forward_pre_hook register_full_backward_hook".split()
+)
+"""Those that neither optimizers nor other classes mostly have: what has one is a module."""
 FORWARD_HOOKS = frozenset({"register_forward_pre_hook", "register_forward_hook"})
 GRADIENT_HOOKS = frozenset({"register_hook", "register_post_accumulate_grad_hook"})
 """Which methods register a function that runs when a module is called, or in a backward pass."""
@@ -307,6 +312,11 @@ OPTIMIZER_STEP = "step"
 """What an optimizer of ``torch.optim`` does with its parameters (https://docs.pytorch.org/docs/stable/optim.html)."""
 OPTIMIZER_METHODS = frozenset({OPTIMIZER_STEP, "zero_grad"})
 """What has both is one: modules clear their gradients too, and other things take steps."""
+
+SCALERS = frozenset(
+    f"torch.{place}.GradScaler" for place in ("amp", "cuda.amp", "amp.grad_scaler", "cuda.amp.grad_scaler")
+)
+"""What scales losses: ``scaler.unscale_(optimizer)`` is no method of a tensor (https://docs.pytorch.org/docs/stable/amp.html)."""
 
 RUNS_BACKWARD = "torch.autograd.backward"
 """What ``backward()`` of each of several tensors is

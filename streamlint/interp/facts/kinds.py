@@ -211,6 +211,11 @@ def _use(project: Project, module: str, node: object) -> Iterable[tuple[str, Fac
             method in torch_model.ONLY_TENSORS_HAVE
         ):
             yield name, inferred()
+        case ir.Call(func=ir.Attr(value=ir.Name(id=name), name=method)) if (
+            method in torch_model.ONLY_MODULES_HAVE
+        ):
+            # self.model = model.to(device), and then torch.optim.SGD(model.parameters(), lr)
+            yield name, MODULE.at_most(Evidence.INFERRED)
         case ir.Call(func=func, args=args) if args:
             path = dotted(project, module, func)
             for argument in args:

@@ -185,6 +185,10 @@ def _of_gradients(
         return unresolved.opaque(m, path, args, kwargs, span)
     if path.startswith(optimizers.CLASSES) and last[:1].isupper():
         return optimizers.made(m, path, args, kwargs, span)
+    if path in model.SCALERS:
+        scaler = m.result(path, span)
+        m.plain.add(scaler.symbol)
+        return scaler
     return None
 
 

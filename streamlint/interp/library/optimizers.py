@@ -34,6 +34,15 @@ def clears(m: Machine, optimizer: SymV) -> None:
     m.makers.setdefault(optimizer.symbol, _UNSEEN)
 
 
+def stepped(m: Machine, receiver: SymV, args: list[Value]) -> SymV:
+    """The optimizer that takes a step: it may be given to what lets it do so, ``scaler.step(optimizer)``."""
+    match names.settle(m, args[0]) if args else receiver:
+        case SymV(symbol) as given if m.makers.get(symbol, "").startswith(CLASSES):
+            return given
+        case _:
+            return receiver
+
+
 def step(m: Machine, optimizer: SymV, span: Span) -> None:
     """``optimizer.step()``: work on the current stream."""
     if not m.makers.get(optimizer.symbol, "").startswith(CLASSES):

@@ -38,9 +38,6 @@ if TYPE_CHECKING:
 
 _INHERITED = model.MODULE_RETURNS_SELF | model.FORWARD_HOOKS | {model.MODULE_STATE}
 
-# Optimizers have these as well.
-_OF_MODULES_ONLY = model.MODULE_METHODS - model.OPTIMIZER_METHODS - model.FILLS_MODULE - {model.MODULE_STATE}
-
 
 def is_module(m: Machine, view: BufferV, method: str) -> bool:
     """Whether what was taken for a tensor is a module, as a method shows that only modules have."""
@@ -64,7 +61,7 @@ def is_shown(m: Machine, value: SymV) -> bool:
 
 def shows(m: Machine, value: SymV, method: str) -> None:
     """A method of something unknown is called, which may be one that only modules have."""
-    if method in _OF_MODULES_ONLY:
+    if method in model.ONLY_MODULES_HAVE:
         m.modules.add(value.symbol)
 
 
@@ -158,7 +155,8 @@ def listed(m: Machine, owner: Symbol, name: str, *, layer: bool = False) -> Heap
     owned = [SymV(_nth(all_of, number)) for number in range(LISTED)]
     items: list[Value] = list(owned)
     if named:
-        named_so = symbols.Attr(all_of, "name")
+        # ema = copy.deepcopy(net), and then ema.state_dict()[name] for each name of net.
+        named_so = symbols.Attr(symbols.Attr(m.named_like.get(owner, owner), kind), "name")
         items = [TupleV((SymV(_nth(named_so, i)), tensor)) for i, tensor in enumerate(owned)]
     made = m.new_list(items)
     m.heap[made.id].open = True

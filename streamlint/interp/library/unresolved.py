@@ -21,6 +21,7 @@ from streamlint.interp.state.values import (
     StreamV,
     TupleV,
     Value,
+    symbol_of,
 )
 from streamlint.models import cuda_driver, cuda_runtime, host, readers, vocabulary
 from streamlint.models import torch as torch_model
@@ -119,9 +120,11 @@ def opaque(
     if not tensors_given and (_is_made_for_effect(m, function, of_python=of_python) or _may_wait(function)):
         m.unseen.append(len(m.ops))
     if not tensors_given or (keeps and not registered):
-        return m.result(
-            function, span, tuple(value for value in (*values, *holds) if not isinstance(value, ConstV))
-        )
+        kept = tuple(value for value in (*values, *holds) if not isinstance(value, ConstV))
+        result = m.result(function, span, kept)
+        if function in host.COPIES and kept:
+            m.named_like[result.symbol] = symbol_of(kept[0])
+        return result
     if launched:
         return _takes_pointers(m, name, values, launched, span)
     if all(m.space(view).on_host and view.flavor is Flavor.ARRAY for view in tensors_given):
@@ -236,7 +239,10 @@ def _reads_at_once(m: Machine, function: str | Symbol) -> bool:
 def _filled_by_reader(
     m: Machine, function: str | Symbol, args: list[Value], kwargs: dict[str, Value]
 ) -> list[Value]:
-    """What a function of a library of the host, or a method of what one gave, writes: ``capture.read(page)``."""
+    """What a function of a library of the host, or a method of what one gave, writes.
+
+    ``ok, _ = capture.read(page)``, ``cv2.resize(picture, size, dst=page)``.
+    """
     if isinstance(function, str):
         return [value for name, value in kwargs.items() if name in readers.results(function)]
     method = symbols.last_name(function)

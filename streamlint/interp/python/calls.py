@@ -20,6 +20,7 @@ from streamlint.interp.library import (
     host_arrays,
     monitors,
     operators,
+    optimizers,
     saved_hooks,
     stream_values,
     tensor_methods,
@@ -362,8 +363,9 @@ def symbolic_method(
     ):
         return receiver
     if name in torch_model.OPTIMIZER_METHODS:
+        optimizer = optimizers.stepped(m, receiver, args)
         return hooks.of_optimizer(
-            m, receiver, name, args, lambda: _symbolic_method(m, receiver, name, args, kwargs, span), span
+            m, optimizer, name, args, lambda: _symbolic_method(m, receiver, name, args, kwargs, span), span
         )
     return _symbolic_method(m, receiver, name, args, kwargs, span)
 
@@ -436,7 +438,8 @@ def _symbolic_method(
     if isinstance(out, BufferV) and out.flavor is Flavor.ARRAY:
         # rows.sum(axis=0, out=page): what writes into an array of NumPy is one.
         return host_arrays.function(m, f"numpy.{name}", [receiver, *args], kwargs, span)
-    if members.is_tensor_method(name) and not tensors.holds_stream(m, receiver):
+    is_none = receiver.symbol in m.plain or tensors.holds_stream(m, receiver)
+    if members.is_tensor_method(name) and not is_none:
         shown = Evidence.INFERRED if members.shows_tensor(name, kwargs) else Evidence.ASSUMED
         used_as.shows(m, receiver, used_as.Use.TENSOR)
         view = tensors.as_buffer(m, receiver, kind=shown)

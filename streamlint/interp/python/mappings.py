@@ -13,7 +13,7 @@ from streamlint.interp.state.values import ConstV, HeapObject, HeapV, Shape, Sym
 from streamlint.models import python
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
@@ -50,10 +50,14 @@ def of_pairs(m: Machine, held: HeapObject, pairs: Value, span: Span) -> bool:
     """``dict(zip(names, pages))`` of two lists of unknown length: one entry stands for all.
 
     So with a list of pairs, ``[(name, self.pages[name]) for name in names]``, and what it is known to hold.
+    Those that are told apart, ``dict(net.named_parameters())``, have an entry each.
     """
     source = m.heap[pairs.id] if isinstance(pairs, HeapV) else None
     if source is None or source.shape is not Shape.LIST or not source.open:
         return False
+    if source.items and not source.role:
+        held.open = True
+        return _put_pairs(m, held, source.items)
     if source.role != "zip" and (source.role or source.sample is None):
         return False
     match containers.nth(m, pairs, None, span):
@@ -61,13 +65,20 @@ def of_pairs(m: Machine, held: HeapObject, pairs: Value, span: Span) -> bool:
             held.open, held.key_sample, held.sample, held.born = True, key, _of_each(value), source.born
         case _:
             return False
-    for item in source.extra.values():
+    _put_pairs(m, held, source.extra.values())
+    return True
+
+
+def _put_pairs(m: Machine, held: HeapObject, pairs: Iterable[Value]) -> bool:
+    """Whether all of them were pairs."""
+    others = 0
+    for item in pairs:
         match item:
             case TupleV((key, value)):
                 containers.put(m, held, key, value)
             case _:
-                pass
-    return True
+                others += 1
+    return not others
 
 
 def _of_each(value: Value) -> Value:

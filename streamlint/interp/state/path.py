@@ -131,6 +131,8 @@ class Path:
     """What was taken for a tensor and turned out to be a module: ``build().cuda().eval()``."""
     modules: set[Symbol] = field(default_factory=set)
     """Unknown values that a method has shown to be modules: ``self.models[name].eval()``."""
+    named_like: dict[Symbol, Symbol] = field(default_factory=dict)
+    """Copies of unknown objects, and of what: the parameters of both have the same names."""
     spread: dict[Span, Value] = field(default_factory=dict)
     """Calls with keywords that are not all known, and what holds them: ``DataLoader(dataset, **options)``."""
     device_modules: set[Symbol] = field(default_factory=set)
