@@ -284,6 +284,18 @@ def test_source_is_parsed_in_one_place(path: Path) -> None:
     assert parsers == PARSERS.get(named(path), set())
 
 
+def test_values_are_changed_in_one_way() -> None:
+    """``dataclasses.replace`` does what ``frozen.replace`` does in twice the time."""
+    from_dataclasses = {
+        named(path)
+        for path in MODULES
+        for node in nodes(tree_of(path), types=False)
+        if isinstance(node, ast.ImportFrom) and node.module == "dataclasses"
+        if any(alias.name == "replace" for alias in node.names)
+    }
+    assert from_dataclasses == set()
+
+
 @pytest.mark.parametrize("path", sorted(TESTS.glob("*.py")), ids=lambda path: path.name)
 def test_no_test_is_skipped_where_the_project_itself_does_not_import(path: Path) -> None:
     """``pytest.importorskip("streamlint.x")`` would pass in silence over the worst of all faults."""

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.frozen import changed, frozen
+from streamlint.frozen import frozen, replace
 from streamlint.interp.entries import repetition
 from streamlint.interp.facts import classes
 from streamlint.interp.library import feeding
@@ -156,7 +156,7 @@ class Construction:
         self._kept.append(kept)
         snapshots.restore(m, kept.state)
         # What belongs to no function is said to be the entry's: what its caller did before.
-        m.ops[:] = [op if op.at.calls else changed(op, at=changed(op.at, function=m.entry)) for op in m.ops]
+        m.ops[:] = [op if op.at.calls else replace(op, at=replace(op.at, function=m.entry)) for op in m.ops]
         m.oracle.go_on_from(kept.oracle)
         return kept
 

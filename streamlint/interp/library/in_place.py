@@ -49,7 +49,7 @@ def _at_its_place(m: Machine, target: BufferV, accesses: Sequence[Access], name:
     ``pinned.add_(x)`` with ``x`` on the device is an error in PyTorch. So code that does it was misread:
     ``target`` is on the device too, and is not what it seems to be.
     """
-    aside = target.flavor is Flavor.DEVICE_ARRAY and tensors.is_mapped(m, target.id)
+    aside = tensors.works_in_place(m, target.id, flavors.product(target))
     if aside or not (m.space(target).on_host or target.flavor is Flavor.ARRAY):
         tensors.launch(m, span, accesses, name, flavors.library(m, target))
         return

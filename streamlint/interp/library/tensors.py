@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from streamlint.frozen import changed
+from streamlint.frozen import replace
 from streamlint.interp.facts import classes, guesses, known
 from streamlint.interp.facts.kinds import NO_MEMORY, Kind
 from streamlint.interp.library import (
@@ -211,8 +211,7 @@ def _is_done_at_once(m: Machine, access: Access, library: str) -> bool:
     An array of CuPy's whose memory is page-locked (``cupy.ndarray(shape, memptr=pinned)``) the kernel itself
     reads and writes, when its stream comes to it.
     """
-    space = m.buffers[access.buffer].space
-    return space.on_host and not (library == Lib.CUPY.product and is_mapped(m, access.buffer))
+    return m.buffers[access.buffer].space.on_host and not works_in_place(m, access.buffer, library)
 
 
 def mapped(m: Machine, view: BufferV) -> BufferV:
@@ -221,9 +220,10 @@ def mapped(m: Machine, view: BufferV) -> BufferV:
     return view
 
 
-def is_mapped(m: Machine, number: BufferId) -> bool:
-    """Whether kernels of CuPy's use memory of the host in place."""
-    return number in m.life.mapped and m.buffers[number].space is Space.PINNED
+def works_in_place(m: Machine, number: BufferId, library: str) -> bool:
+    """Whether the kernels of a library use memory of the host in place: CuPy's, page-locked memory."""
+    is_pinned = number in m.life.mapped and m.buffers[number].space is Space.PINNED
+    return is_pinned and library == Lib.CUPY.product
 
 
 def work(
@@ -370,7 +370,7 @@ def may_give_back(m: Machine, made: BufferV, operand: BufferV, name: str) -> Non
 
 def may_be(m: Machine, made: BufferV, operand: BufferV, *, elsewhere: bool = False) -> None:
     """A call has made a copy, or given back its operand: nothing tells which."""
-    m.buffers[made.id] = changed(m.buffers[made.id], instead_of=operand.id, elsewhere=elsewhere)
+    m.buffers[made.id] = replace(m.buffers[made.id], instead_of=operand.id, elsewhere=elsewhere)
 
 
 def _company(m: Machine, views: list[BufferV]) -> list[BufferV]:
@@ -399,7 +399,7 @@ def _known_as(m: Machine, made: BufferV, operands: Sequence[BufferV]) -> None:
     kind = max((buffer.kind for buffer in known), default=Evidence.SHOWN)
     on_device = [buffer.residence for buffer in known if buffer.space is Space.DEVICE]
     residence = max(on_device, default=Evidence.ASSUMED if known else Evidence.SHOWN)
-    m.buffers[made.id] = changed(m.buffers[made.id], kind=kind, residence=min(residence, kind))
+    m.buffers[made.id] = replace(m.buffers[made.id], kind=kind, residence=min(residence, kind))
     if len(known) == 1:
         m.made_of[made.id] = known[0].id
 
@@ -449,7 +449,7 @@ def opaque_work(
     kind = min(Evidence.INFERRED, max(m.buffers[view.id].kind for view in views))
     there = [m.buffers[view.id].residence for view in views if m.space(view) is Space.DEVICE]
     residence = min(Evidence.INFERRED, max(there, default=Evidence.ASSUMED))
-    m.buffers[made.id] = changed(m.buffers[made.id], kind=kind, residence=residence)
+    m.buffers[made.id] = replace(m.buffers[made.id], kind=kind, residence=residence)
     if len(views) == 1:
         m.made_of[made.id] = views[0].id
     # ext.shift(x.data_ptr(), n): which stream it takes is its own business.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.frozen import changed
+from streamlint.frozen import replace
 from streamlint.interp.facts import classes
 from streamlint.interp.library import (
     arrays,
@@ -78,7 +78,7 @@ def element(m: Machine, value: Value, at: Symbol, span: Span) -> Value:
             if value.flavor is Flavor.ARRAY:
                 tensors.read_on_host(m, value, span, "iteration")
                 return SymV(symbols.Item(symbol_of(value), at))
-            return changed(value, region=(*value.region, elements.selector_of(at)))
+            return replace(value, region=(*value.region, elements.selector_of(at)))
         case SymV(base, holds):
             return SymV(symbols.Item(base, at), elements.taken_from(m, holds))
         case _:
@@ -346,7 +346,7 @@ def _of_slice(m: Machine, held: HeapObject, at: Value, span: Span) -> Value:
         case ConstV(int() as i), ConstV(int() as lo) if i >= 0:
             return index(m, whole, ConstV(i + lo), span)
         case SliceV(lo=ConstV(int() as more)), ConstV(int() as lo) if _is_rest(at):
-            return index(m, whole, changed(at, lo=ConstV(lo + more)), span)
+            return index(m, whole, replace(at, lo=ConstV(lo + more)), span)
         case _:
             return index(m, whole, at, span)
 
@@ -362,10 +362,10 @@ def _view(m: Machine, value: BufferV, at: Value, span: Span) -> Value:
             sizes.waits(m, [value, at], span, "indexing with a mask")
         return made
     if value.flavor is Flavor.ARRAY and value.id in m.flat and not isinstance(at, (SliceV, TupleV)):
-        picked = changed(value, region=elements.selected(value, at))
+        picked = replace(value, region=elements.selected(value, at))
         tensors.read_on_host(m, picked, span, "read")
         return SymV(symbols.Attr(symbol_of(picked), "value"))
-    return changed(value, region=elements.selected(value, at))
+    return replace(value, region=elements.selected(value, at))
 
 
 def put(m: Machine, held: HeapObject, at: Value, value: Value) -> None:
@@ -420,7 +420,7 @@ def set_index(m: Machine, container: Value, at: Value, value: Value, span: Span)
             at = names.settle(m, at)
             target = elements.rows(m, container, at)
             if target is container:
-                target = changed(container, region=elements.selected(container, at))
+                target = replace(container, region=elements.selected(container, at))
             in_place.assign(m, target, value, span)
         case SymV() if (
             isinstance(value, BufferV) and (shown := _shows_memory(names.settle(m, at))) is not None

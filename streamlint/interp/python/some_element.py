@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.frozen import changed
+from streamlint.frozen import replace
 from streamlint.interp.python import alike, keys
 from streamlint.interp.state import elements, symbols
 from streamlint.interp.state.values import (
@@ -96,14 +96,14 @@ def _note_choice(m: Machine, held: HeapObject, owner: HeapV, at: Symbol) -> None
     for other in (*held.items, *held.entries.values(), *held.extra.values()):
         if isinstance(other, StreamV):
             picked = m.streams[other.id].chosen or other == chosen
-            m.streams[other.id] = changed(m.streams[other.id], among=f"object{owner.id}", chosen=picked)
+            m.streams[other.id] = replace(m.streams[other.id], among=f"object{owner.id}", chosen=picked)
 
 
 def picked(value: Value, by: str) -> Value:
     """One of several elements, which of them is not known: ``self.slots[self.slot_of[name]]``."""
     match value:
         case BufferV(region=region) if by:
-            return changed(value, region=(Picked(by), *region))
+            return replace(value, region=(Picked(by), *region))
         case TupleV(items):
             return TupleV(tuple(picked(item, by) for item in items))
         case _:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import models
-from streamlint.frozen import changed
+from streamlint.frozen import replace
 from streamlint.interp.state import giving_up, lifetime, names, reach, symbols
 from streamlint.interp.state.values import BufferV, EventV, FuncV, HeapV, TupleV, Value, reading
 from streamlint.models.schema import Lib
@@ -47,7 +47,7 @@ def begin(m: Machine, span: Span, call: int = 0) -> None:
     loading its state: where it lives by default is only assumed then.
     """
     for number in m.by_default:
-        m.buffers[number] = changed(m.buffers[number], residence=Evidence.ASSUMED)
+        m.buffers[number] = replace(m.buffers[number], residence=Evidence.ASSUMED)
     site = Site(span, m.entry, call=call)
     m.before_call[call] = m.emit(
         Launch(site, role=Role.BEFORE_CALL, stream=_current(m), accesses=(), name="before the call")
@@ -147,7 +147,7 @@ def hand_out(m: Machine, value: Value, views: Iterable[BufferV], span: Span | No
     ``for batch in prefetcher`` lets the last batch go when it gets the next one.
     """
     for event in _events_in(m, value):
-        m.events[event.id] = changed(m.events[event.id], handed=True)
+        m.events[event.id] = replace(m.events[event.id], handed=True)
     lent = _made_aside(m, views)
     if lent:
         m.life.lent = [value]
@@ -163,7 +163,7 @@ def lose_events(m: Machine) -> None:
     recorded = {op.event for op in m.ops if isinstance(op, Record) and op.at.call == m.call}
     own = {number for number in recorded if not m.events[number].implied and not m.events[number].handed}
     for number in own - reach.held_events(m) if own else ():
-        m.events[number] = changed(m.events[number], lost=True)
+        m.events[number] = replace(m.events[number], lost=True)
 
 
 def come_again(m: Machine, func: FuncV, number: int) -> None:
@@ -250,7 +250,7 @@ def close(m: Machine) -> None:
         assert isinstance(first, Launch)
         # No stream writes to pageable memory when the host is back.
         pending = (access for access in accesses if m.buffers[access.buffer].space is not Space.PAGEABLE)
-        m.ops[number] = changed(first, accesses=tuple(pending))
+        m.ops[number] = replace(first, accesses=tuple(pending))
 
 
 def _kept(m: Machine) -> Iterator[tuple[int, BufferId]]:

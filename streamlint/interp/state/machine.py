@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
 
-from streamlint.frozen import changed
+from streamlint.frozen import replace
 from streamlint.interp.state import bounded, selected, symbols
 from streamlint.interp.state.budgets import LIMITS
 from streamlint.interp.state.ends import Cut
@@ -169,7 +169,7 @@ class Machine(Path):
         number = StreamId(len(self.streams))
         where = device if device is not None else self.device
         made = Stream(number, kind, where, name, span, made_on, passed, call=self._call_of_maker())
-        self.streams[number] = changed(made, words=words.of(lib)) if lib is not None else made
+        self.streams[number] = replace(made, words=words.of(lib)) if lib is not None else made
         if span is not None:
             self.made_by_lane.setdefault((self.lane, span), []).append(StreamV(number, lib))
         return StreamV(number, lib)
@@ -200,7 +200,7 @@ class Machine(Path):
     def event_of(self, call: str, span: Span | None, lib: Lib | None) -> EventV:
         """The event that a call makes for itself: one stream waits for what another has queued."""
         made = self.new_event(f"the event of {call}", span, lib)
-        self.events[made.id] = changed(self.events[made.id], implied=True)
+        self.events[made.id] = replace(self.events[made.id], implied=True)
         return made
 
     def new_graph(self, span: Span | None, lib: Lib | None) -> GraphV:
@@ -284,13 +284,13 @@ class Machine(Path):
         return self.buffers[view.id].space
 
     def set_space(self, view: BufferV, space: Space) -> None:
-        self.buffers[view.id] = changed(self.buffers[view.id], space=space)
+        self.buffers[view.id] = replace(self.buffers[view.id], space=space)
 
     def is_memory(self, view: BufferV, kind: Evidence) -> BufferV:
         """Notes what shows that a value is memory at all; what was known better stays."""
         known = self.buffers[view.id]
         if kind > known.kind:
-            self.buffers[view.id] = changed(known, kind=kind)
+            self.buffers[view.id] = replace(known, kind=kind)
         return view
 
     def lives(self, view: BufferV, space: Space, residence: Evidence) -> BufferV:
@@ -298,20 +298,20 @@ class Machine(Path):
         known = self.buffers[view.id]
         # self.page = torch.empty(n, pin_memory=flag): pinned or not, it is on the host.
         if residence > known.residence or (space.on_host and known.space is Space.UNKNOWN):
-            self.buffers[view.id] = changed(known, space=space, residence=residence)
+            self.buffers[view.id] = replace(known, space=space, residence=residence)
         return view
 
     def no_surer(self, made: BufferV, limit: Evidence) -> BufferV:
         """What is made by work that is itself only known like that."""
         known = self.buffers[made.id]
         kind, residence = min(known.kind, limit), min(known.residence, limit)
-        self.buffers[made.id] = changed(known, kind=kind, residence=residence)
+        self.buffers[made.id] = replace(known, kind=kind, residence=residence)
         return made
 
     def no_surer_place(self, made: BufferV, limit: Evidence) -> BufferV:
         """What was put where a value says that is only known like that."""
         known = self.buffers[made.id]
-        self.buffers[made.id] = changed(known, residence=min(known.residence, limit))
+        self.buffers[made.id] = replace(known, residence=min(known.residence, limit))
         return made
 
     def is_host_array(self, view: BufferV) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.frozen import changed
+from streamlint.frozen import replace
 from streamlint.interp.state import arguments, symbols
 from streamlint.interp.state.budgets import short
 from streamlint.interp.state.values import (
@@ -38,22 +38,22 @@ def rename(m: Machine, value: Value, name: str, depth: int = 3) -> None:
     match value:
         case BufferV(number) | CallbackV(number):
             if _takes_name(m, ("buffer", number), name):
-                m.buffers[number] = changed(m.buffers[number], name=name)
+                m.buffers[number] = replace(m.buffers[number], name=name)
         case StreamV(number):
             if m.streams[number].span is not None and _takes_name(m, ("stream", number), name):
-                m.streams[number] = changed(m.streams[number], name=name)
+                m.streams[number] = replace(m.streams[number], name=name)
         case EventV(number):
             if m.events[number].span is not None and _takes_name(m, ("event", number), name):
-                m.events[number] = changed(m.events[number], name=name)
+                m.events[number] = replace(m.events[number], name=name)
         case GraphV(number):
             if _takes_name(m, ("graph", number), name):
-                m.graphs[number] = changed(m.graphs[number], name=name)
+                m.graphs[number] = replace(m.graphs[number], name=name)
         case SymV(symbol) if symbols.has(symbol, symbols.Thing, symbols.Memory):
             if _takes_name(m, symbol, name):
                 m.held_as[symbol] = name
         case HeapV(number) if number in m.monitors:
             if _takes_name(m, ("monitor", number), name):
-                m.monitors[number] = changed(m.monitors[number], name=name)
+                m.monitors[number] = replace(m.monitors[number], name=name)
         case TupleV(items) if depth:
             _rename_elements(m, items, name, depth)
         case HeapV(number) if depth and m.heap[number].cls is None:
@@ -109,11 +109,11 @@ def keep(m: Machine, value: StreamV | EventV, symbol: Symbol, *, in_record: bool
     """Names what a caller passes after the argument, as long as the path lasts."""
     name, passed = symbols.text_of(symbol), arguments.passed(symbol)
     if isinstance(value, StreamV):
-        passed = changed(passed, in_record=in_record) if passed is not None else None
-        m.streams[value.id] = changed(m.streams[value.id], name=name, passed=passed)
+        passed = replace(passed, in_record=in_record) if passed is not None else None
+        m.streams[value.id] = replace(m.streams[value.id], name=name, passed=passed)
         m.named["stream", value.id] = 0
     else:
-        m.events[value.id] = changed(m.events[value.id], name=name)
+        m.events[value.id] = replace(m.events[value.id], name=name)
         m.named["event", value.id] = 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.frozen import changed
+from streamlint.frozen import replace
 from streamlint.interp.state import arguments, naming
 from streamlint.interp.state.values import (
     BufferV,
@@ -37,7 +37,7 @@ def memory(
     view = m.new_buffer(name or naming.called(m, symbol), space, Origin.ARGUMENT, flavor, None)
     given = arguments.passed(symbol)
     m.given[view.id] = symbol
-    m.buffers[view.id] = changed(m.buffers[view.id], kind=kind, residence=Evidence.ASSUMED, passed=given)
+    m.buffers[view.id] = replace(m.buffers[view.id], kind=kind, residence=Evidence.ASSUMED, passed=given)
     # What nobody passes, as memory of the module, is pending when the path begins.
     op = m.before_call.get(given.call, 0) if given is not None else 0
     access = Access(view.id, Mode.WRITE, WHOLE, frozenset({Doubt.ARGUMENT}))
