@@ -73,8 +73,30 @@ def effects(api: fx.Api) -> str:
     return "; ".join(effect(one) for one in api.effects)
 
 
-def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0915  one case an effect
+def effect(one: fx.Effect) -> str:
     """One effect in words; parameters in backticks."""
+    if isinstance(one, fx.StreamEffect):
+        return _of_streams(one)
+    if isinstance(one, fx.DeviceEffect):
+        return _of_devices(one)
+    if isinstance(one, fx.WaitEffect):
+        return _of_waits(one)
+    if isinstance(one, fx.WorkEffect):
+        return _of_work(one)
+    if isinstance(one, fx.MemoryEffect):
+        return _of_memory(one)
+    if isinstance(one, fx.GraphEffect):
+        return _of_graphs(one)
+    if isinstance(one, fx.CommunicationEffect):
+        return _of_communication(one)
+    if isinstance(one, fx.AsideEffect):
+        return _aside(one)
+    if isinstance(one, fx.ObjectEffect):
+        return _of_objects(one)
+    return _by_itself(one)
+
+
+def _of_streams(one: fx.StreamEffect) -> str:
     match one:
         case fx.NewStream():
             return _new_stream(one)
@@ -85,24 +107,33 @@ def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0915  one
         case fx.ForeignStream(handle, current_of):
             other = f", or the current stream of {current_of.value}" if current_of else ""
             return f"wraps the raw stream `{handle}`{other}"
-        case fx.NewEvent():
-            return "makes an event that nothing has recorded"
-        case fx.NewDevice(number):
-            return f"stands for device `{number}`"
-        case fx.Makes(path):
-            return f"makes an object whose calls are the rows `{path.rpartition('.')[2]}`"
         case fx.EnterStream(stream, now):
             text = f"makes {_receiver(stream)} current{' from here on' if now else ' in the `with` block'}"
             text += f"; with `{one.forks}` it waits for the stream that was current" if one.forks else ""
             return text + (f"; with `{one.joins}` that one waits in the end" if one.joins else "")
+        case fx.NewEvent():
+            return "makes an event that nothing has recorded"
+        case _:
+            assert_never(one)
+
+
+def _of_devices(one: fx.DeviceEffect) -> str:
+    match one:
+        case fx.NewDevice(number):
+            return f"stands for device `{number}`"
         case fx.EnterDevice(device, now):
             return f"makes `{device}` the current device{' from here on' if now else ' in the `with` block'}"
-        case fx.EnterCapture(stream, graph):
-            return f"captures `{stream}` into `{graph}` in the `with` block: work is recorded, not run"
-        case fx.ChoosesAllocator(allocator):
-            return f"chooses `{allocator}` for the memory of arrays"
-        case fx.SyncOnExit(stream):
-            return f"synchronizes {_receiver(stream)} when the `with` block is left"
+        case fx.SelectsDevice(device, push):
+            text = f"makes {_receiver(device)} the current device"
+            return text + (", until the one before is restored" if push else "")
+        case fx.RestoresDevice():
+            return "makes the device current again that was so before the last push"
+        case _:
+            assert_never(one)
+
+
+def _of_waits(one: fx.WaitEffect) -> str:
+    match one:
         case fx.StreamWaitsStream(stream, other):
             return f"{_receiver(stream)} waits for what is queued on `{other}` now"
         case fx.StreamWaitsEvent(event, stream, _):
@@ -116,21 +147,95 @@ def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0915  one
             return f"the host waits for {_stream(stream)}"
         case fx.HostWaitsEvent(event):
             return f"the host waits for the record that {_receiver(event)} holds now"
-        case fx.HostWaitsMemory(what):
-            return f"the host waits for what writes {_receiver(what)}"
         case fx.HostWaitsDevice(every=True):
             return "the host waits for all devices"
         case fx.HostWaitsDevice(device):
             return f"the host waits for one device (`{device}`, or the current one)"
+        case fx.HostWaitsMemory(what):
+            return f"the host waits for what writes {_receiver(what)}"
         case fx.Queries(of):
             return f"asks whether {_receiver(of)} is complete; an answer of yes is a host synchronization"
+        case fx.SyncOnExit(stream):
+            return f"synchronizes {_receiver(stream)} when the `with` block is left"
+        case _:
+            assert_never(one)
+
+
+def _of_work(one: fx.WorkEffect) -> str:
+    match one:
         case fx.Copies():
             return _copies(one)
         case fx.Uses():
             return _uses(one)
+        case fx.HostUses(reads, writes):
+            return f"the host {_accesses(reads, writes, ())} before the call returns"
         case fx.Computes(reads, out, stream, also=also):
             uses = fx.Uses(reads, (out, *also) if out else (), stream=stream)
             return f"{_uses(uses)}, or makes its result, and gives that"
+        case fx.Launches(kernel, args, stream, kept_with=flag):
+            end = f"; with `{flag}` when what it gives is told to" if flag else ""
+            return f"runs `{kernel}` on {_stream(stream)} with what is in {_names(args)}{end}"
+        case _:
+            assert_never(one)
+
+
+def _of_memory(one: fx.MemoryEffect) -> str:
+    match one:
+        case fx.Allocates(space, stream, pool=pool):
+            text = f"allocates {_SPACES[space]}" + (f", in order of {_stream(stream)}" if stream else "")
+            text += ", and fills it on the current stream" if one.filled else ""
+            return text + (f" from {pool}, which reuses it as soon as it is dropped" if pool else "")
+        case fx.Frees(buffer, str(stream), later=True):
+            return f"makes {_receiver(buffer)} be freed in order of {_stream(stream)}"
+        case fx.Frees(buffer, stream, device_wide):
+            order = f", in order of {_stream(stream)}" if stream else ""
+            wide = "; was seen to wait for the whole device" if device_wide else ""
+            return f"frees {_receiver(buffer)}{order}{wide}"
+        case fx.Pins(buffer):
+            return f"page-locks `{buffer}`"
+        case fx.Unpins(buffer):
+            return f"ends the page-locking of `{buffer}`; was seen to wait for the whole device"
+        case fx.GlobalMemory(module, name):
+            return f"gives the address of the variable `{name}` of {_names(module)}"
+        case fx.KeepsAlive(buffer, stream):
+            return f"keeps {_receiver(buffer)} from being reused before the work now on `{stream}` is done"
+        case fx.Views(of, array, _):
+            return f"another view of {_receiver(of)}{', as a host array' if array else ''}"
+        case fx.Adopts(of, stream):
+            order = f"; the giver's stream is ordered before `{stream}`, if given" if stream else ""
+            return f"another library's memory {_receiver(of)} as an object of this one{order}"
+        case _:
+            assert_never(one)
+
+
+def _of_graphs(one: fx.GraphEffect) -> str:
+    match one:
+        case fx.EnterCapture(stream, graph):
+            return f"captures `{stream}` into `{graph}` in the `with` block: work is recorded, not run"
+        case fx.CaptureStarts(stream, graph):
+            into = f" into `{graph}`" if graph is not None else ""
+            return f"begins a capture of {_receiver(stream)}{into}: work is recorded, not run"
+        case fx.SplitsCapture(count):
+            return f"gives itself and others of the same capture, `{count}` in all, which follow its work"
+        case fx.JoinsCaptures(streams):
+            return f"the first of `{streams}` follows the work of the others"
+        case fx.CaptureEnds(stream):
+            return f"ends the capture of {_receiver(stream)}; gives the graph"
+        case fx.NewGraph():
+            return "makes a graph that nothing was captured into"
+        case fx.InstantiatesGraph(graph):
+            return f"makes an executable graph of {_receiver(graph)}"
+        case fx.GraphsCallables(callables):
+            return f"gives a callable for each of `{callables}` that runs its graph on the current stream"
+        case fx.LaunchesGraph(graph, stream):
+            where = "the current stream" if stream is None else _stream(stream)
+            return f"runs what was captured into {_receiver(graph)}, on {where}"
+        case _:
+            assert_never(one)
+
+
+def _of_communication(one: fx.CommunicationEffect) -> str:
+    match one:
         case fx.Communicates():
             return _communicates(one)
         case fx.WaitsForResult(result):
@@ -151,20 +256,12 @@ def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0915  one
             return f"what is called {where} is queued at its end"
         case fx.GroupEnds():
             return "queues what was called in the group; all streams of its calls wait for each other"
-        case fx.Launches(kernel, args, stream, kept_with=flag):
-            end = f"; with `{flag}` when what it gives is told to" if flag else ""
-            return f"runs `{kernel}` on {_stream(stream)} with what is in {_names(args)}{end}"
-        case fx.Binds(name, address):
-            return f"the object keeps `{address}` as `{name}` for its later work"
-        case fx.Shares(what):
-            return f"other processes may use `{what}`, and read it when they are sent a message"
-        case fx.OpensShared():
-            return "returns memory of another process"
-        case fx.Fills(what, stream, unless):
-            return (
-                f"writes `{what}` on `{stream}`, or on a stream of the library's own; the host waits, "
-                f"unless `{unless}` is true"
-            )
+        case _:
+            assert_never(one)
+
+
+def _aside(one: fx.AsideEffect) -> str:
+    match one:
         case fx.Background(reads, writes, waits, after_default, bound=bound):
             start = "the host waits for the default stream; " if after_default else ""
             end = "before the call returns" if waits else "until its result is waited for"
@@ -173,32 +270,45 @@ def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0915  one
             )
             where = f"where `{one.when.parameter}` is {one.when.value}, " if one.when else ""
             return f"{where}{start}{what} in order of no stream, {end}"
+        case fx.Fills(what, stream, unless):
+            return (
+                f"writes `{what}` on `{stream}`, or on a stream of the library's own; the host waits, "
+                f"unless `{unless}` is true"
+            )
+        case fx.Lends():
+            return "gives a list of memory of the library's own, complete"
+        case fx.TakesBack(unless):
+            return f"the library writes again what it has lent, on a stream of its own, unless `{unless}`"
+        case fx.Draws(what, stream, unless):
+            return f"calls `{what}`, and copies what that gives on `{stream}`, unless `{unless}`"
         case fx.OrdersAll(why):
             return "may order all streams" + (
                 ", by a value in memory or a semaphore" if why is Doubt.SIGNAL else ""
             )
-        case fx.HostUses(reads, writes):
-            return f"the host {_accesses(reads, writes, ())} before the call returns"
-        case fx.Allocates(space, stream, pool=pool):
-            text = f"allocates {_SPACES[space]}" + (f", in order of {_stream(stream)}" if stream else "")
-            text += ", and fills it on the current stream" if one.filled else ""
-            return text + (f" from {pool}, which reuses it as soon as it is dropped" if pool else "")
-        case fx.Frees(buffer, str(stream), later=True):
-            return f"makes {_receiver(buffer)} be freed in order of {_stream(stream)}"
-        case fx.Frees(buffer, stream, device_wide):
-            order = f", in order of {_stream(stream)}" if stream else ""
-            wide = "; was seen to wait for the whole device" if device_wide else ""
-            return f"frees {_receiver(buffer)}{order}{wide}"
-        case fx.Pins(buffer):
-            return f"page-locks `{buffer}`"
-        case fx.Unpins(buffer):
-            return f"ends the page-locking of `{buffer}`; was seen to wait for the whole device"
-        case fx.GlobalMemory(module, name):
-            return f"gives the address of the variable `{name}` of {_names(module)}"
+        case fx.Shares(what):
+            return f"other processes may use `{what}`, and read it when they are sent a message"
+        case fx.OpensShared():
+            return "returns memory of another process"
+        case _:
+            assert_never(one)
+
+
+def _of_objects(one: fx.ObjectEffect) -> str:
+    match one:
+        case fx.Makes(path):
+            return f"makes an object whose calls are the rows `{path.rpartition('.')[2]}`"
+        case fx.Binds(name, address):
+            return f"the object keeps `{address}` as `{name}` for its later work"
+        case fx.ChoosesAllocator(allocator):
+            return f"chooses `{allocator}` for the memory of arrays"
+        case _:
+            assert_never(one)
+
+
+def _by_itself(one: fx.CallEffect) -> str:
+    match one:
         case fx.Struct():
             return "makes a record whose fields the program sets"
-        case fx.KeepsAlive(buffer, stream):
-            return f"keeps {_receiver(buffer)} from being reused before the work now on `{stream}` is done"
         case fx.HostCallback(stream, function):
             return f"runs `{function}` on a host thread, in order of {_stream(stream)}"
         case fx.OrdersNothing():
@@ -207,44 +317,10 @@ def effect(one: fx.Effect) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0915  one
             return f"reads the time between {_receiver(start)} and {_receiver(end)}; waits for nothing"
         case fx.Destroys(what):
             return f"destroys {_receiver(what)}; waits already issued keep their record"
-        case fx.SelectsDevice(device, push):
-            text = f"makes {_receiver(device)} the current device"
-            return text + (", until the one before is restored" if push else "")
-        case fx.RestoresDevice():
-            return "makes the device current again that was so before the last push"
-        case fx.CaptureStarts(stream, graph):
-            into = f" into `{graph}`" if graph is not None else ""
-            return f"begins a capture of {_receiver(stream)}{into}: work is recorded, not run"
-        case fx.SplitsCapture(count):
-            return f"gives itself and others of the same capture, `{count}` in all, which follow its work"
-        case fx.JoinsCaptures(streams):
-            return f"the first of `{streams}` follows the work of the others"
-        case fx.CaptureEnds(stream):
-            return f"ends the capture of {_receiver(stream)}; gives the graph"
-        case fx.NewGraph():
-            return "makes a graph that nothing was captured into"
-        case fx.InstantiatesGraph(graph):
-            return f"makes an executable graph of {_receiver(graph)}"
-        case fx.GraphsCallables(callables):
-            return f"gives a callable for each of `{callables}` that runs its graph on the current stream"
-        case fx.LaunchesGraph(graph, stream):
-            where = "the current stream" if stream is None else _stream(stream)
-            return f"runs what was captured into {_receiver(graph)}, on {where}"
-        case fx.Views(of, array, _):
-            return f"another view of {_receiver(of)}{', as a host array' if array else ''}"
-        case fx.Adopts(of, stream):
-            order = f"; the giver's stream is ordered before `{stream}`, if given" if stream else ""
-            return f"another library's memory {_receiver(of)} as an object of this one{order}"
-        case fx.Lends():
-            return "gives a list of memory of the library's own, complete"
-        case fx.Draws(what, stream, unless):
-            return f"calls `{what}`, and copies what that gives on `{stream}`, unless `{unless}`"
-        case fx.TakesBack(unless):
-            return f"the library writes again what it has lent, on a stream of its own, unless `{unless}`"
-        case fx.Succeeds():
-            return "returns whether it worked"
         case fx.Returns(what):
             return f"gives back {_receiver(what)}"
+        case fx.Succeeds():
+            return "returns whether it worked"
         case fx.Pure():
             return "no device work, and no access to memory"
         case _:
