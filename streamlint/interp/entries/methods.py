@@ -123,40 +123,18 @@ def sequence(
     repeat: bool,
     walks: bool = False,
 ) -> Entry:
-    def body(m: Machine) -> None:
-        first = order[0]
-        made, before = construction.make_and_call(m, first)
-        m.orders_between = bool(elsewhere)
-        if repeat:
-            following = repetition.until_repeated(
-                m, made, lambda number: _call_anew(m, made, first, number), 1, before
-            )
-            if hooks.begins_anew(m, FuncV(first, None, made), following):
-                _call_anew(m, made, first, following)
-        for number, decl in enumerate(() if repeat else order[1:], 2):
-            # load(i), step(i), evict(i): one layer. Who loads again loads another one.
-            again = decl is first if walks else decl in order[: number - 1]
-            (_call_anew if again else _call)(m, made, decl, number)
-
     label = _label(construction.cls, order)
     names = tuple(decl.name for decl in order)
-    # def infer(self): self._capture(): what a step of theirs waits for, they do.
-    mentioned = frozenset().union(*(decl.members for decl in order))
-    steps = [
-        decl
-        for name in sorted(methods.steps & mentioned)
-        if not methods.may_be_called(decl := methods.by_name[name])
-    ]
-    elsewhere = frozenset(
-        decl.name
-        for decl in (() if methods.of_autograd.issuperset(names) else methods.by_name.values())
-        if (
-            (methods.may_be_called(decl) and decl.name not in names)
-            # average() is a step of reduce(), which forks before it and joins after it.
-            or (decl.name not in ("__init__", names[0], *order[0].members) and names[0] in decl.members)
-        )
-        and joins.orders(module, methods.reach[decl.name])
-    )
+    elsewhere = _ordering_elsewhere(module, order, methods)
+
+    def body(m: Machine) -> None:
+        made, before = construction.make_and_call(m, order[0])
+        m.orders_between = bool(elsewhere)
+        if repeat:
+            _repeat(m, made, order[0], before)
+        else:
+            _go_on(m, made, order, walks=walks)
+
     return Entry(
         label,
         module.name,
@@ -165,10 +143,7 @@ def sequence(
         PATHS if repeat else PAIR_PATHS,
         lines=max(decl.lines for decl in order),
         outside_calls=names,
-        # Of two methods each may join what the other leaves.
-        joined_elsewhere=frozenset().union(
-            *(joins.joined(project, module, decl, *steps) for decl in dict.fromkeys(order))
-        ),
+        joined_elsewhere=_joined_elsewhere(project, module, order, methods),
         waited_by_owners=joins.by_owners(project, construction.cls),
         forked_elsewhere=project.once(_FORKED, construction.cls, lambda: _forked(module, methods)),
         orders_elsewhere=elsewhere,
@@ -191,6 +166,56 @@ def sequence(
             for decl in other.methods.values()
         ),
     )
+
+
+def _repeat(m: Machine, made: HeapV, decl: ir.FunctionDecl, before: repetition.State) -> None:
+    """The same method again and again; of hooks of tensors, into the next backward pass."""
+    following = repetition.until_repeated(
+        m, made, lambda number: _call_anew(m, made, decl, number), 1, before
+    )
+    if hooks.begins_anew(m, FuncV(decl, None, made), following):
+        _call_anew(m, made, decl, following)
+
+
+def _go_on(m: Machine, made: HeapV, order: Sequence[ir.FunctionDecl], *, walks: bool) -> None:
+    """The calls behind the first one."""
+    for number, decl in enumerate(order[1:], 2):
+        # load(i), step(i), evict(i): one layer. Who loads again loads another one.
+        again = decl is order[0] if walks else decl in order[: number - 1]
+        (_call_anew if again else _call)(m, made, decl, number)
+
+
+def _ordering_elsewhere(
+    module: ir.Module, order: Sequence[ir.FunctionDecl], methods: Methods
+) -> frozenset[str]:
+    """The methods that order streams, other than those called: callers may call them in between."""
+    first, names = order[0], {decl.name for decl in order}
+    if methods.of_autograd.issuperset(names):
+        return frozenset()
+    return frozenset(
+        decl.name
+        for decl in methods.by_name.values()
+        if (
+            (methods.may_be_called(decl) and decl.name not in names)
+            # average() is a step of reduce(), which forks before it and joins after it.
+            or (decl.name not in ("__init__", first.name, *first.members) and first.name in decl.members)
+        )
+        and joins.orders(module, methods.reach[decl.name])
+    )
+
+
+def _joined_elsewhere(
+    project: Project, module: ir.Module, order: Sequence[ir.FunctionDecl], methods: Methods
+) -> frozenset[str]:
+    """The streams that other code joins: of two methods each may join what the other leaves."""
+    # def infer(self): self._capture(): what a step of theirs waits for, they do.
+    mentioned = frozenset().union(*(decl.members for decl in order))
+    steps = [
+        decl
+        for name in sorted(methods.steps & mentioned)
+        if not methods.may_be_called(decl := methods.by_name[name])
+    ]
+    return frozenset().union(*(joins.joined(project, module, decl, *steps) for decl in dict.fromkeys(order)))
 
 
 def _forked(module: ir.Module, methods: Methods) -> frozenset[str]:
