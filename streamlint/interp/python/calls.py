@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from streamlint import ir, models
@@ -18,7 +19,6 @@ from streamlint.interp.library import (
     graphs,
     hooks,
     host_arrays,
-    monitors,
     operators,
     optimizers,
     saved_hooks,
@@ -32,10 +32,8 @@ from streamlint.interp.library import (
     weakly,
 )
 from streamlint.interp.python import (
-    container_methods,
     contexts,
     executors,
-    fields,
     functions,
     given_objects,
     instances,
@@ -45,6 +43,7 @@ from streamlint.interp.python import (
     library_calls,
     mappings,
     module_containers,
+    object_methods,
     text,
 )
 from streamlint.interp.state import elements, flavors, lifetime, names, symbols
@@ -82,6 +81,8 @@ from streamlint.models.schema import Lib, Role
 from streamlint.trace import Evidence, Origin, Space, Symbol
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from streamlint.interp.state.machine import Machine
     from streamlint.models.schema import Framework
     from streamlint.source import Span
@@ -187,14 +188,9 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
             m.flat.add(made.id)
             return made
         case SymV(computes=function) if function:
-            hooks.before_call(m, func, args, span)
-            torch_modules.runs_parts(m, func.symbol, args, span)
-            torch_modules.reads_own(m, func.symbol, span, layer=True)
-            for operand in tensors.buffers_in(m, args[:1]):
-                # What a layer of torch.nn is given, and what it makes, are tensors by its documentation.
-                m.is_memory(operand, Evidence.SHOWN)
-            output = operators.layer(m, function, args, kwargs, span)
-            return hooks.after_call(m, func, args, output, span)
+            return _in_hooks(
+                m, func, args, span, partial(_layer, m, function, args, kwargs, span), layer=True
+            )
         case SymV(symbols.Call(symbols.Name("type"), _)) if kinds.takes_container(m, args) and not kwargs:
             # type(batch)(x.to(device) for x in batch): what it holds is what it is given.
             return args[0]
@@ -205,24 +201,13 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
             return m.fresh("object", span, (*args, *kwargs.values()))
         case SymV(symbol):
             torch_modules.is_given(m, func, args)
-            hooks.of_parts(m, func, args, span)
-            hooks.before_call(m, func, args, span)
-            torch_modules.runs_parts(m, symbol, args, span)
-            torch_modules.reads_own(m, symbol, span)
-            return hooks.after_call(m, func, args, _call_symbol(m, func, args, kwargs, span), span)
+            return _in_hooks(m, func, args, span, partial(_call_symbol, m, func, args, kwargs, span))
         case BufferV(region=(*owner, Symbol(part))) if part.startswith("."):
             # A method of an unresolved result: symm_mem.get_buffer(...)
             return call_method(m, BufferV(func.id, tuple(owner), func.flavor), part[1:], args, kwargs, span)
         case BufferV():
             torch_modules.called(m, func)
-            hooks.of_parts(m, func, args, span)
-            hooks.before_call(m, func, args, span)
-            torch_modules.runs_parts(m, symbol_of(func), args, span)
-            torch_modules.reads_own(m, symbol_of(func), span)
-            lifetime.computes(m, symbol_of(func), span)
-            name = m.buffers[func.id].name or "call"
-            output = unresolved.opaque(m, name, [func, *args], kwargs, span)
-            return hooks.after_call(m, func, args, output, span)
+            return _in_hooks(m, func, args, span, partial(_call_memory, m, func, args, kwargs, span))
         case (
             ConstV()
             | StreamV()
@@ -237,6 +222,37 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
             | HeapV()
         ):
             return unresolved.opaque(m, symbol_of(func), args, kwargs, span)
+
+
+def _in_hooks(
+    m: Machine,
+    module: SymV | BufferV,
+    args: list[Value],
+    span: Span,
+    runs: Callable[[], Value],
+    *,
+    layer: bool = False,
+) -> Value:
+    """What may be a module that is not followed: it runs its hooks around what it does, and reads its own."""
+    symbol = symbol_of(module)
+    if not layer:
+        hooks.of_parts(m, module, args, span)
+    hooks.before_call(m, module, args, span)
+    torch_modules.runs_parts(m, symbol, args, span)
+    torch_modules.reads_own(m, symbol, span, layer=layer)
+    return hooks.after_call(m, module, args, runs(), span)
+
+
+def _layer(m: Machine, function: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
+    for operand in tensors.buffers_in(m, args[:1]):
+        # What a layer of torch.nn is given, and what it makes, are tensors by its documentation.
+        m.is_memory(operand, Evidence.SHOWN)
+    return operators.layer(m, function, args, kwargs, span)
+
+
+def _call_memory(m: Machine, func: BufferV, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
+    lifetime.computes(m, symbol_of(func), span)
+    return unresolved.opaque(m, m.buffers[func.id].name or "call", [func, *args], kwargs, span)
 
 
 def _call_symbol(m: Machine, func: SymV, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
@@ -303,37 +319,7 @@ def call_method(
         case FuncV() if (kernel := arrays.kernel_method(m, receiver, name, args, kwargs)) is not None:
             return kernel
         case HeapV():
-            held = m.heap[receiver.id]
-            if receiver.id in m.monitors:
-                waited = monitors.method(m, receiver, name, args, kwargs, span)
-                if held.role == monitors.ROLE:
-                    return waited
-            if held.shape is not Shape.INSTANCE:
-                if receiver.id in m.monitors:
-                    threads.take(m, receiver, name, span)
-                found = container_methods.method(m, receiver, name, args, kwargs, span)
-                if receiver.id in m.monitors:
-                    threads.took(m, receiver, name, span)
-                    threads.wake(m, receiver, name, span)
-                found = found or torch_modules.of_object(m, receiver, name, args, span)
-                return found or unresolved.opaque(m, name, [receiver, *args], kwargs, span)
-            if threads.is_thread(m, receiver):
-                return threads.method(m, receiver, name, args, kwargs, span)
-            method = classes.method(m, receiver, name)
-            if method is not None:
-                return call(m, method, args, kwargs, span)
-            if threads.is_method(m, receiver, name):
-                return threads.method(m, receiver, name, args, kwargs, span)
-            found = (
-                torch_modules.of_object(m, receiver, name, args, span)
-                or mappings.of_object(m, receiver, name, args, span)
-                or fields.of_tuple(m, receiver, name, kwargs, span)
-            )
-            if found is not None:
-                return found
-            return unresolved.opaque(
-                m, symbols.Attr(m.symbol_of_object(receiver), name), [receiver, *args], kwargs, span
-            )
+            return object_methods.method(m, receiver, name, args, kwargs, span)
         case GeneratorV() if name == "send" and (sent := iterators.sent(m, receiver, args, span)) is not None:
             return sent
         case SymV():
