@@ -16,7 +16,7 @@ from streamlint.interp.state import arguments, elements, lifetime, names
 from streamlint.interp.state.budgets import Most
 from streamlint.interp.state.ends import Blocked, PathEnds, Returned
 from streamlint.interp.state.project import FRAMEWORKS
-from streamlint.interp.state.put_off import Pool, Sleeper
+from streamlint.interp.state.put_off import Pool, ThreadBody
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -143,9 +143,8 @@ def submit(
     behind = known.lanes[-1] if known is not None and known.one_by_one and known.lanes else None
     device = devices.current(m) if known is not None and known.is_prepared else None
     m.pooled.add(LaneId(m.lanes))
-    m.heap[made.id].attrs[_RESULT] = _run(
-        m, made, args[0], args[1:], kwargs, span, behind=behind, device=device
-    )
+    body = ThreadBody(made, args[0], args[1:], kwargs)
+    m.heap[made.id].attrs[_RESULT] = _run(m, body, span, behind=behind, device=device)
     lane = _lane(m, made)
     if pool is not None and known is not None and lane is not None:
         m.pools[pool] = replace(m.pools[pool], lanes=(*m.pools[pool].lanes, lane))
@@ -195,11 +194,11 @@ def method(
     held = m.heap[thread.id]
     run = classes.method(m, thread, "run") if name == "start" else None
     if run is not None:
-        _run(m, thread, run, [], {}, span)
+        _run(m, ThreadBody(thread, run, [], {}), span)
     elif name == "start" and "target" in held.attrs:
         listed = elements.listed(m, held.attrs.get("args", NONE)) or []
         kwargs = _named(m, held.attrs.get("kwargs"))
-        _run(m, thread, held.attrs["target"], listed, kwargs, span)
+        _run(m, ThreadBody(thread, held.attrs["target"], listed, kwargs), span)
     elif name in python.HAS_ENDED and "lane" in held.attrs:
         return QueryV(thread, negated=not python.HAS_ENDED[name])
     elif name in python.JOINS:
@@ -301,29 +300,26 @@ def wake(m: Machine, queue: HeapV, name: str, span: Span) -> None:
         if not m.project.budgets.allows(MOST_WAKES, sleeper.wakes + 1):
             m.left_asleep.append(sleeper)
         else:
-            _run(m, sleeper.thread, sleeper.target, sleeper.args, sleeper.kwargs, span, sleeper.wakes + 1)
+            _run(m, replace(sleeper, wakes=sleeper.wakes + 1), span)
 
 
 def _run(
     m: Machine,
-    thread: HeapV,
-    target: Value,
-    args: list[Value],
-    kwargs: dict[str, Value],
+    body: ThreadBody,
     span: Span,
-    wakes: int = 0,
     *,
     behind: LaneId | None = None,
     device: DeviceV | None = None,
 ) -> Value:
-    child = LaneId(m.lanes)
+    """``behind``: a thread of the pool that runs it when that is done."""
+    child, thread = LaneId(m.lanes), body.thread
     m.lanes += 1
-    before = _lane(m, thread) if wakes else None
+    before = _lane(m, thread) if body.wakes else None
     m.heap[thread.id].attrs["lane"] = ConstV(int(child))
     start = Spawn(m.site(span), m.lane, child=child, goes_on=before, is_process=_is_process(m, thread))
     m.emit(start)
     # The thread holds its arguments until it has returned, whatever the caller drops meanwhile.
-    lifetime.escapes(m, tensors.buffers_in(m, [*args, *kwargs.values()], unknown=False), span)
+    lifetime.escapes(m, tensors.buffers_in(m, [*body.args, *body.kwargs.values()], unknown=False), span)
     lane, before_device, thread_from = m.lane, devices.current(m), m.thread_from
     m.lane, m.thread_from = child, len(m.frames)
     devices.select(m, devices.of_new_thread(m) if device is None else device)
@@ -332,13 +328,13 @@ def _run(
             m.threads[child] = m.threads.get(earlier, earlier)
             m.emit(Join(m.site(span), child, child=earlier))
     try:
-        return m.python.call(m, target, args, kwargs, span)
+        return m.python.call(m, body.target, body.args, body.kwargs, span)
     except (Returned, PathEnds):
         return NONE
     except Blocked as at:
         if child in m.feeders and at.queue.id in m.feeders[child].queues:
             return NONE
-        m.asleep.setdefault(at.queue.id, []).append(Sleeper(thread, target, args, kwargs, wakes))
+        m.asleep.setdefault(at.queue.id, []).append(body)
         return NONE
     finally:
         m.lane, m.thread_from = lane, thread_from

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
     from streamlint import ir
     from streamlint.interp.state.frames import Driven
-    from streamlint.interp.state.put_off import Applied, Feeder, Guess, Pool, Saved, Sleeper
+    from streamlint.interp.state.put_off import Applied, Feeder, Guess, Pool, Saved, ThreadBody
     from streamlint.interp.state.scope import Scope, Target
     from streamlint.interp.state.stepped import Stepped
     from streamlint.interp.state.symbols import Symbol
@@ -220,9 +220,9 @@ class Path:
     """The static output of graphs that are called like the function that was captured."""
     left_by: dict[BufferId, int] = field(default_factory=dict)
     """The last launch of a graph that has written memory anew: see ``interp/state/results.py``."""
-    asleep: dict[int, list[Sleeper]] = field(default_factory=dict)
+    asleep: dict[int, list[ThreadBody]] = field(default_factory=dict)
     """Threads that wait for what is put into a queue, by its number on the heap."""
-    left_asleep: list[Sleeper] = field(default_factory=list)
+    left_asleep: list[ThreadBody] = field(default_factory=list)
     """Threads that were woken more often than is followed: how they end is not known."""
     coalescing: StreamId | None = None
     """The stream of the process group whose collectives are made one in the block that runs."""

@@ -64,8 +64,11 @@ class Pool:
 
 
 @frozen(eq=False)
-class Sleeper:
-    """A thread that took, or will take, what is put into a queue: ``while True: save(q.get())``."""
+class ThreadBody:
+    """What a thread calls, and how often it was woken by queues that it waits for.
+
+    ``while True: save(q.get())`` takes, and then waits for what is put there next.
+    """
 
     thread: HeapV
     target: Value
