@@ -10,7 +10,6 @@ import argparse
 import importlib
 import os
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,7 @@ from streamlint.characters import plain
 from streamlint.errors import UserError
 from streamlint.files import absolute, is_there
 from streamlint.finding import Confidence
+from streamlint.frozen import replace
 from streamlint.output import Format, render, text
 from streamlint.output.places import Start, in_notebooks, shown_from
 from streamlint.output.style import Style, wants_colors

@@ -7,7 +7,6 @@ import re
 import shutil
 import sys
 import textwrap
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -17,7 +16,7 @@ from streamlint.characters import plain
 from streamlint.errors import UserError
 from streamlint.files import absolute
 from streamlint.finding import Confidence
-from streamlint.frozen import frozen
+from streamlint.frozen import frozen, replace
 from streamlint.notebook import SUFFIX, cell_path, split_path
 from streamlint.output.outcome import Format
 from streamlint.output.places import in_notebooks, shown_from

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import field
 from typing import TYPE_CHECKING, TypeAlias
 
-from streamlint.frozen import Enumeration, frozen
+from streamlint.frozen import Enumeration, frozen, replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

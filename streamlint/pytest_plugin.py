@@ -133,8 +133,7 @@ class _Observing:
 
     def _text(self, item: pytest.Item) -> str:
         """The findings that the test is not known for."""
-        from dataclasses import replace
-
+        from streamlint.frozen import replace
         from streamlint.output import text
         from streamlint.output.style import Style
 

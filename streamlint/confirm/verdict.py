@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -11,7 +10,7 @@ from typing_extensions import assert_never
 
 from streamlint.confirm.gpu.driver import NOT_READY
 from streamlint.confirm.terms import GONE, RESULT, Cause, CudaError
-from streamlint.frozen import frozen
+from streamlint.frozen import frozen, replace
 from streamlint.witness import (
     ByDeadlock,
     ByError,

@@ -7,7 +7,6 @@ in ways that no text tells.
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.fixes.ways import (
@@ -20,6 +19,7 @@ from streamlint.fixes.ways import (
     parameter,
     part,
 )
+from streamlint.frozen import replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

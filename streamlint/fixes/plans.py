@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ from streamlint.fixes.places import Scene
 from streamlint.fixes.replay import Effort, replay
 from streamlint.fixes.surroundings import Surroundings
 from streamlint.fixes.text import Source
-from streamlint.frozen import frozen
+from streamlint.frozen import frozen, replace
 from streamlint.interp.state.values import Flavor
 from streamlint.models.schema import Lib
 from streamlint.trace import (

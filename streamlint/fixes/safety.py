@@ -13,7 +13,6 @@ ends by itself, unseen callers do not capture, and annotations are true.
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import models
@@ -30,6 +29,7 @@ from streamlint.fixes.ways import (
     part,
     row_of,
 )
+from streamlint.frozen import replace
 from streamlint.models import torch
 from streamlint.models.schema import CurrentStream, Lib, NewStream
 from streamlint.parsing import expression_of, parse

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from streamlint import models
 from streamlint.fixes.text import named_first
-from streamlint.frozen import frozen
+from streamlint.frozen import frozen, replace
 from streamlint.interp.state import names, symbols
 from streamlint.interp.state.values import (
     ApiV,

@@ -6,9 +6,9 @@ it, so that nothing is wrong with it; where it is on a device, the copy orders n
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from streamlint.frozen import replace
 from streamlint.judging import evidence
 from streamlint.order.hb import HappensBefore, Verdict
 from streamlint.trace import Copy, Doubt, Evidence, HostEffect

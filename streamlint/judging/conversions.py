@@ -6,9 +6,9 @@ memory that it made, is one only if there was a copy, or if what is unordered th
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from streamlint.frozen import replace
 from streamlint.judging import evidence
 from streamlint.judging.responsibility import answered
 from streamlint.order.hb import Verdict

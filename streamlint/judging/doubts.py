@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from streamlint.frozen import replace
 from streamlint.judging import blocking, evidence, owners, refills, threads
 from streamlint.judging.edges import stream_key
 from streamlint.judging.responsibility import answered, is_lent, waits_for_itself

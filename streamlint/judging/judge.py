@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.finding import Confidence, Finding, Occurrence, Pair, Related, Severity
-from streamlint.frozen import frozen
+from streamlint.frozen import frozen, replace
 from streamlint.judging import conversions, evidence, odds
 from streamlint.judging.call_ends import OpenEnd, TwoStreams, is_given
 from streamlint.judging.doubts import barriers_between, guessed, settle

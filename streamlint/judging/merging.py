@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.finding import standing_alone
+from streamlint.frozen import replace
 from streamlint.rules import RULES
 from streamlint.rules.base import About
 

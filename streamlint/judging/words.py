@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from streamlint.frozen import replace
 from streamlint.parsing import expression_of
 
 if TYPE_CHECKING:

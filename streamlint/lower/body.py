@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from functools import partial
 
 from streamlint import ir
+from streamlint.frozen import replace
 from streamlint.lower.beginning import beginning
 from streamlint.lower.context import Context, IndexClass, Scope
 from streamlint.lower.scan import FUNCTIONS

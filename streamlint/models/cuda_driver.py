@@ -7,8 +7,7 @@ call were others in 12, the row has both.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from streamlint.frozen import replace
 from streamlint.models.schema import (
     Allocates,
     Api,

@@ -6,8 +6,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from streamlint.frozen import replace
 from streamlint.models.schema import (
     Adopts,
     Allocates,

@@ -14,8 +14,7 @@ several batches under way (documentation of ``nvidia.dali.fn.external_source``).
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from streamlint.frozen import replace
 from streamlint.models.schema import Api, Draws, Fills, Framework, Lends, Lib, Makes, TakesBack, Uses
 
 _OUT = Fills("arr", "cuda_stream", unless=None)

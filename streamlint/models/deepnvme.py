@@ -5,8 +5,7 @@ The calls without ``sync`` return at once; ``handle.wait()`` waits for all that 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from streamlint.frozen import replace
 from streamlint.models.schema import Api, Background, Framework, Lib
 
 _READS = Background(writes=("buffer",), only_gpu=True)

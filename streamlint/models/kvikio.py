@@ -6,8 +6,7 @@ in ``kvikio/file_handle.hpp``), and no other one.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from streamlint.frozen import replace
 from streamlint.models.schema import (
     Api,
     Background,

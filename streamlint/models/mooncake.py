@@ -6,8 +6,7 @@ which are asked about.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from streamlint.frozen import replace
 from streamlint.models.schema import Api, Background, Framework, HostWaitsEvent, Lib, Queries, Succeeds
 
 _TO = "target_hostname buffer peer_buffer_address length"

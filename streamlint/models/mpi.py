@@ -6,8 +6,7 @@ blocking call has read, or written, its buffers when it returns; others give a r
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from streamlint.frozen import replace
 from streamlint.models.schema import Api, Background, Effect, Framework, HostWaitsEvent, Lib, Queries
 
 _SENDS = Background(reads=("buf",), only_gpu=True)

@@ -6,8 +6,7 @@ side says its first argument (https://github.com/ai-dynamo/nixl/blob/main/src/ap
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from streamlint.frozen import replace
 from streamlint.models.aside import Equals
 from streamlint.models.schema import Api, Background, Framework, Lib, Makes, Pure, Queries, Returns
 

@@ -6,8 +6,7 @@ There is no current stream: calls without one run on the legacy default stream.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from streamlint.frozen import replace
 from streamlint.models.schema import (
     Allocates,
     Api,

@@ -7,8 +7,7 @@ order of the legacy default stream, which waits for blocking streams.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from streamlint.frozen import replace
 from streamlint.models.schema import (
     Allocates,
     Api,

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamlint.files import SourceFiles, UnreadableError, read
-from streamlint.frozen import frozen
+from streamlint.frozen import frozen, replace
 from streamlint.notebook import MAX_BYTES, SUFFIX, NotebookError, cell_path, lines_in_file, parse
 from streamlint.output.outcome import Format
 from streamlint.source import Span

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
 from streamlint.finding import Confidence, Severity
-from streamlint.frozen import frozen
+from streamlint.frozen import frozen, replace
 from streamlint.trace import (
     CURRENT_DEVICE,
     WHOLE,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from streamlint.finding import Severity
+from streamlint.frozen import replace
 from streamlint.rules.base import (
     Judged,
     Note,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.finding import Severity
+from streamlint.frozen import replace
 from streamlint.order.conflicts import Conflict, ConflictKind
 from streamlint.rules import lifetimes, pairs, sl401_missing_record_stream, sl402_freed_while_in_use
 from streamlint.rules.base import (

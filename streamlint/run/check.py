@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import field, replace
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from streamlint.files import SourceFiles, absolute, is_file, relative
 from streamlint.finding import Confidence, Report, SourceError, leading
-from streamlint.frozen import frozen
+from streamlint.frozen import frozen, replace
 from streamlint.output.outcome import Outcome, Stop
 from streamlint.patterns import Patterns
 from streamlint.run import engine

@@ -7,14 +7,13 @@ whole file is analyzed after it, and what that gives takes the place of this.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.files import decoded, lines_of
 from streamlint.finding import Report
-from streamlint.frozen import frozen
+from streamlint.frozen import frozen, replace
 from streamlint.judging.merging import merge
 from streamlint.run import check, collector
 from streamlint.run.session import Session, collected

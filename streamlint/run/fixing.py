@@ -12,7 +12,7 @@ import re
 import time
 import tokenize
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ from streamlint import notebook
 from streamlint.files import UnreadableError, decoded, lines_of, read
 from streamlint.finding import OF_FIXES, SourceError
 from streamlint.fixes import edits
-from streamlint.frozen import frozen
+from streamlint.frozen import frozen, replace
 from streamlint.output.terminal import save
 from streamlint.parsing import parses
 from streamlint.run import check

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.finding import Confidence, leading
-from streamlint.frozen import frozen
+from streamlint.frozen import frozen, replace
 from streamlint.interp.entries import starts
 from streamlint.interp.entries.runs import run_entry
 from streamlint.run import check

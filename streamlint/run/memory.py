@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.cache import codec, identity, snapshot
 from streamlint.cache.store import Row, Store, digest
 from streamlint.files import UnreadableError, read_source, relative
 from streamlint.finding import Report
+from streamlint.frozen import replace
 from streamlint.run.results import FileResult, Reads
 from streamlint.run.searches import Kind, Search
 from streamlint.run.warm import Seen

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from streamlint.finding import SourceError
+from streamlint.frozen import replace
 from streamlint.prefilter import may_touch_gpu
 from streamlint.run import collector, pool
 from streamlint.run.results import FileResult, Settings

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from dataclasses import replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from streamlint import ir, notebook
 from streamlint.finding import OF_FIXES, Confidence, Finding, LeftOut, SourceError, Statistics
+from streamlint.frozen import replace
 from streamlint.interp.entries import methods, starts
 from streamlint.interp.facts import text_order, touching
 from streamlint.interp.state.budgets import Budgets, FileCut, OutOfResources

@@ -7,11 +7,11 @@ ended, and memory that it took goes back with the process.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from streamlint.frozen import frozen
+from streamlint.frozen import frozen, replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import tokenize
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -16,6 +15,7 @@ from pygls.lsp.server import LanguageServer
 from streamlint import __version__
 from streamlint.files import SourceFiles, encoded, lines_of
 from streamlint.fixes.edits import applied
+from streamlint.frozen import replace
 from streamlint.server.analysis import Answer, Question
 from streamlint.server.analyst import Analyst
 from streamlint.server.protocol import Protocol

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import field, replace
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamlint.errors import UserError, place
 from streamlint.files import absolute, is_folder
 from streamlint.finding import Confidence
-from streamlint.frozen import frozen
+from streamlint.frozen import frozen, replace
 from streamlint.patterns import PatternError, Patterns
 from streamlint.settings.catalog import parse_selectors, suggestion
 from streamlint.settings.toml import ConfigError, document_of, line_of, text_of

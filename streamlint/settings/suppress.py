@@ -16,13 +16,12 @@ import re
 import tokenize
 from bisect import bisect_right
 from collections import Counter
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import notebook
 from streamlint.files import UnreadableError, text_of
 from streamlint.finding import Confidence, Edit, Finding, Fix
-from streamlint.frozen import frozen
+from streamlint.frozen import frozen, replace
 from streamlint.prefilter import may_hold_comments
 from streamlint.settings.catalog import (
     INVALID_SUPPRESSION,

@@ -6,7 +6,6 @@ import atexit
 import gc
 import os
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.confirm.inside.cupti import CuptiUnavailableError
@@ -19,7 +18,7 @@ from streamlint.confirm.observe.imports import Finder
 from streamlint.confirm.observe.recorder import HALF_WINDOW, Recorder
 from streamlint.confirm.observe.sites import Frames, Sources, library_folders
 from streamlint.confirm.observe.translate import trace_of
-from streamlint.frozen import frozen
+from streamlint.frozen import frozen, replace
 from streamlint.judging.judge import findings_of_recording
 from streamlint.models.cuda_driver import CUDA_DRIVER
 from streamlint.models.cuda_runtime import CUDA_RUNTIME

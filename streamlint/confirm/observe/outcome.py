@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint.finding import Report, Seen
+from streamlint.frozen import replace
 from streamlint.judging.merging import merge
 from streamlint.run import check
 

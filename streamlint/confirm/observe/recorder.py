@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from streamlint.confirm.observe.addresses import Addresses
@@ -28,6 +28,7 @@ from streamlint.confirm.observe.events import (
     Work,
 )
 from streamlint.confirm.observe.registry import EventInfo, Registry, StreamInfo, key_of
+from streamlint.frozen import replace
 from streamlint.source import Span
 from streamlint.trace import (
     AllocKind,

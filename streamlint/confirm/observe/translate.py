@@ -11,7 +11,6 @@ What cannot matter is left out, and leaving it out changes no verdict:
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -30,6 +29,7 @@ from streamlint.confirm.observe.events import (
     Work,
 )
 from streamlint.confirm.observe.lives import Lives, freed
+from streamlint.frozen import replace
 from streamlint.interp.state.captures import Captures
 from streamlint.source import Span
 from streamlint.trace import (

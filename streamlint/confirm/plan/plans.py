@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -11,7 +10,7 @@ from typing_extensions import assert_never
 from streamlint.confirm.inside.hold import Hold
 from streamlint.confirm.plan.functions import PlanError, Program
 from streamlint.confirm.text.instrument import Place
-from streamlint.frozen import frozen
+from streamlint.frozen import frozen, replace
 from streamlint.trace import Callback, Free
 from streamlint.witness import (
     UNDECLARED,

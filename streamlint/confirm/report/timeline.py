@@ -6,9 +6,9 @@ begin and end, so time runs down and has no scale.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from streamlint.frozen import replace
 from streamlint.judging.judge import judge
 from streamlint.order.hb import Verdict
 from streamlint.pictures.build import Scene, picture

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import tempfile
 from contextlib import contextmanager, suppress
-from dataclasses import field, replace
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
@@ -41,7 +41,7 @@ from streamlint.confirm.verdict import (
     first_difference,
     suspicious,
 )
-from streamlint.frozen import frozen
+from streamlint.frozen import frozen, replace
 from streamlint.witness import (
     ByDeadlock,
     ByError,

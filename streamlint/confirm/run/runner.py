@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import field, replace
+from dataclasses import field
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,7 @@ from streamlint.confirm.verdict import (
     decide,
     suspicious,
 )
-from streamlint.frozen import frozen
+from streamlint.frozen import frozen, replace
 from streamlint.witness import (
     ByDeadlock,
     ByError,

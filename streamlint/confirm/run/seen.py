@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from streamlint.confirm.inside.hold import Hold
@@ -13,7 +13,7 @@ from streamlint.confirm.inside.order import Conflict
 from streamlint.confirm.inside.turns import Stop
 from streamlint.confirm.terms import CRASHES, Cause, CudaError
 from streamlint.confirm.verdict import Failed, Outcome, Returned
-from streamlint.frozen import frozen
+from streamlint.frozen import frozen, replace
 
 if TYPE_CHECKING:
     from pathlib import Path

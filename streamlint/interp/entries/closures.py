@@ -7,9 +7,9 @@ It is run by itself, when everything that was queued before is complete.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from streamlint.frozen import replace
 from streamlint.interp.python import functions, unseen_caller
 from streamlint.interp.state import lifetime
 from streamlint.interp.state.ends import Jumped, PathEnds, Returned

@@ -7,12 +7,12 @@ nothing on a fresh object after those that prepare it.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from streamlint import ir
+from streamlint.frozen import replace
 from streamlint.interp.entries import given_back, repetition
 from streamlint.interp.entries.pairs import (
     MOST_PAIRED,

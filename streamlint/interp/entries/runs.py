@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from streamlint.frozen import frozen
+from streamlint.frozen import frozen, replace
 from streamlint.interp.facts import guesses
 from streamlint.interp.library import one_stream
 from streamlint.interp.python import functions

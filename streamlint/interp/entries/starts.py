@@ -7,10 +7,10 @@ function that touches streams and was reached by nobody is run by itself at the 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
+from streamlint.frozen import replace
 from streamlint.interp.entries import closures, differentiable, hooked, methods, repetition, trained
 from streamlint.interp.entries.construction import Construction
 from streamlint.interp.entries.progress import Told

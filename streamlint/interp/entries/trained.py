@@ -7,9 +7,9 @@ pass, ``step()``, and both once more for the next batch, which uses the paramete
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from streamlint.frozen import replace
 from streamlint.interp.entries.methods import sequence
 from streamlint.interp.entries.pairs import methods_of
 from streamlint.interp.entries.runs import PAIR_PATHS

@@ -6,10 +6,10 @@ for good, since it depends on where the circle was entered.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from streamlint.frozen import frozen
+from streamlint.frozen import frozen, replace
 from streamlint.interp.facts.kinds import NOTHING, Fact
 from streamlint.interp.state.budgets import Most
 

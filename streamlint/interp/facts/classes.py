@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
+from streamlint.frozen import replace
 from streamlint.interp.facts import decorators, modules, scopes
 from streamlint.interp.state import names, symbols
 from streamlint.interp.state.values import (

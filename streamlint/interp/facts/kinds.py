@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import builtins
 import sys
-from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.frozen import frozen
+from streamlint.frozen import frozen, replace
 from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.values import ApiV, ClassV
 from streamlint.models import classes as library_classes

@@ -7,11 +7,11 @@ back to itself adds nothing to its answer, which is the least fixpoint.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from streamlint import ir
-from streamlint.frozen import frozen
+from streamlint.frozen import frozen, replace
 from streamlint.interp.facts import classes, flags, kinds, places, scopes, writes
 from streamlint.interp.facts.circles import Circles
 from streamlint.interp.facts.kinds import NOTHING, PLAIN, Fact, Kind, joined, surest

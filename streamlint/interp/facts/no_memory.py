@@ -6,9 +6,9 @@ what is in it. What was taken for work on it before was none.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from streamlint.frozen import replace
 from streamlint.trace import Evidence, HostAccess, Launch, Mode, Symbol
 
 if TYPE_CHECKING:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from streamlint.frozen import replace
 from streamlint.interp.facts import classes
 from streamlint.interp.state import names, symbols
 from streamlint.interp.state.values import NONE, BufferV, HeapV, Shape, StreamV, TupleV, Value

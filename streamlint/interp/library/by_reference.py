@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import models
+from streamlint.frozen import replace
 from streamlint.interp.library import effects
 from streamlint.interp.state import symbols
 from streamlint.interp.state.values import BufferV, ConstV, StreamV, TupleV, Value

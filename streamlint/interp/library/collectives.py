@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from typing_extensions import assert_never
 
-from streamlint.frozen import frozen
+from streamlint.frozen import frozen, replace
 from streamlint.interp.library import copies, grouped, tensors
 from streamlint.interp.state import elements, symbols
 from streamlint.interp.state.values import (

@@ -8,10 +8,10 @@ memory the source is always released on return.
 from __future__ import annotations
 
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
+from streamlint.frozen import replace
 from streamlint.interp.facts import answers, flags
 from streamlint.interp.library import addresses, devices, dtypes, named_host, tensors
 from streamlint.interp.state import flavors, names, outside, symbols

@@ -6,9 +6,9 @@ So a device has an id for ordering, ``"cur"`` for both, and beside it what the c
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from streamlint.frozen import replace
 from streamlint.interp.facts import known, places
 from streamlint.interp.state import names, symbols
 from streamlint.interp.state.values import (

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from typing_extensions import assert_never
 
+from streamlint.frozen import replace
 from streamlint.interp.state import cells, reach, symbols
 from streamlint.interp.state.values import (
     CallbackV,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from streamlint.frozen import frozen
+from streamlint.frozen import frozen, replace
 from streamlint.interp.library import addresses, copies, devices, dtypes, forms, layout, storage, tensors
 from streamlint.interp.state import at_work, lifetime, names
 from streamlint.interp.state.values import (

@@ -9,9 +9,9 @@ queue is full, goes on when there is room again.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from streamlint.frozen import replace
 from streamlint.interp.library import devices, monitors
 from streamlint.interp.state import lifetime
 from streamlint.interp.state.budgets import Most

@@ -6,11 +6,11 @@ freeing the memory afterwards changes nothing for the graph.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from typing_extensions import assert_never
 
+from streamlint.frozen import replace
 from streamlint.interp.library import capturing, escape, stream_values, tensors
 from streamlint.interp.state import arrangement, elements, names, results, symbols
 from streamlint.interp.state.values import (

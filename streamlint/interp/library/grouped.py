@@ -6,9 +6,9 @@ An event that is recorded inside of a group stands for none of it, and a wait th
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from streamlint.frozen import replace
 from streamlint.interp.library import stream_values
 
 if TYPE_CHECKING:

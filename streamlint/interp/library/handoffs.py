@@ -10,9 +10,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from streamlint.frozen import replace
 from streamlint.interp.library import stream_values
 from streamlint.interp.state import flavors, lifetime
 from streamlint.interp.state.values import BufferV, Flavor, StreamV, Value

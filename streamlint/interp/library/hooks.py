@@ -6,9 +6,9 @@ that nothing calls runs as an entry of its own (``interp/entries/closures.py``).
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from streamlint.frozen import replace
 from streamlint.interp.facts import counting as counting_calls
 from streamlint.interp.library import autograd, escape, optimizers, storage, tensors
 from streamlint.interp.state import symbols

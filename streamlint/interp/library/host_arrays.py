@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from streamlint.frozen import replace
 from streamlint.interp.facts import known
 from streamlint.interp.library import array_interface, arrays, handoffs, tensors
 from streamlint.interp.state import elements, symbols

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from typing_extensions import assert_never
 
+from streamlint.frozen import replace
 from streamlint.interp.facts import answers
 from streamlint.interp.state import symbols
 from streamlint.interp.state.values import (

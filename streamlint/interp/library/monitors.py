@@ -5,9 +5,9 @@ Only waits without a timeout are followed: one that gives up cannot hold up anyt
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from streamlint.frozen import replace
 from streamlint.interp.library import escape
 from streamlint.interp.state import lifetime
 from streamlint.interp.state.values import NONE, ConstV, FuncV, HeapV, MethodV, Shape, Value, symbol_of

@@ -7,10 +7,10 @@ the tree is called does not: ``to_device(outputs, "cpu")`` says the same of ``ou
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
+from streamlint.frozen import replace
 from streamlint.interp.state import symbols
 from streamlint.interp.state.values import BufferV, ConstV, DeviceV, Env, Value
 

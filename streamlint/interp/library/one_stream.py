@@ -5,9 +5,9 @@ On such a path the two are one stream, and all that they do is in order.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from streamlint.frozen import replace
 from streamlint.interp.state.values import ConstV, StreamV, SymV
 from streamlint.trace import Barrier, KeepAlive, StreamKind, Trace
 

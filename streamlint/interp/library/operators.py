@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from streamlint.frozen import replace
 from streamlint.interp.facts import known
 from streamlint.interp.facts.kinds import Kind
 from streamlint.interp.library import (

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from typing_extensions import assert_never
 
+from streamlint.frozen import replace
 from streamlint.interp.library import capturing, devices, escape, making, ready, stream_values
 from streamlint.interp.state import elements
 from streamlint.interp.state.values import (

@@ -6,9 +6,9 @@ it shares a tensor, and events of which they got the handle. A message lets them
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from streamlint.frozen import replace
 from streamlint.interp.library import escape, tensors
 from streamlint.interp.state.values import EventV, Flavor
 from streamlint.models import aside

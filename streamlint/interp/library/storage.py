@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
+from streamlint.frozen import replace
 from streamlint.interp.library import forms
 from streamlint.interp.state import giving_up, lifetime, outside, symbols
 from streamlint.interp.state.values import (

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import models
+from streamlint.frozen import replace
 from streamlint.interp.facts import makers
 from streamlint.interp.library import (
     arrays,

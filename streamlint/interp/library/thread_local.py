@@ -6,9 +6,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from streamlint.frozen import replace
 from streamlint.interp.facts import classes
 from streamlint.interp.library import threads
 from streamlint.interp.state.values import ConstV, FuncV, HeapV, PartialV, Shape, Value

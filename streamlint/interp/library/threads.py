@@ -6,10 +6,10 @@ does is placed where it starts; ``join()`` and ``result()`` order it before what
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
+from streamlint.frozen import replace
 from streamlint.interp.facts import classes
 from streamlint.interp.library import devices, escape, feeding, tensors
 from streamlint.interp.state import arguments, elements, lifetime, names

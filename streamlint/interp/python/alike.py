@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from streamlint.frozen import replace
 from streamlint.interp.state import elements, replacing, symbols
 from streamlint.interp.state.values import (
     Born,

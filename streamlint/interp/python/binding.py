@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
+from streamlint.frozen import replace
 from streamlint.interp.python import containers, objects, variables
 from streamlint.interp.state import elements, names, naming, symbols
 from streamlint.interp.state.values import (

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from streamlint.frozen import replace
 from streamlint.interp.facts import decorators
 from streamlint.interp.python import keys
 from streamlint.interp.state import naming, symbols

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
+from streamlint.frozen import replace
 from streamlint.interp.facts import answers, arms
 from streamlint.interp.library import tensors, threads, used_as
 from streamlint.interp.python import keys, kinds, objects

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import operator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from typing_extensions import assert_never
 
 from streamlint import ir
+from streamlint.frozen import replace
 from streamlint.interp.facts import answers, classes, guesses, known
 from streamlint.interp.facts.kinds import Kind
 from streamlint.interp.library import forms, sizes, tensor_methods, tensors, threads

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
+from streamlint.frozen import replace
 from streamlint.interp.facts import blocks, classes, given_classes, scopes
 from streamlint.interp.library import feeding, stream_values
 from streamlint.interp.python import instances, unseen_caller

@@ -8,10 +8,10 @@ makes a stream or an event. Nothing is run but that.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
+from streamlint.frozen import replace
 from streamlint.interp.facts import classes, modules, scopes, touching, writes
 from streamlint.interp.python import containers
 from streamlint.interp.state import arguments, naming, symbols

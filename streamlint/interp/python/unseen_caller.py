@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from streamlint import ir
+from streamlint.frozen import replace
 from streamlint.interp.facts import call_keys, classes, given_classes, guesses, kinds, several
 from streamlint.interp.library import autograd, devices, escape, hooks, tensors, threads, torch_modules
 from streamlint.interp.state import arguments, callers, lifetime, names, stored, symbols

@@ -7,9 +7,10 @@ inside it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from streamlint.frozen import replace
 from streamlint.interp.state.budgets import Budgets, Most
 from streamlint.trace import (
     WHOLE,

@@ -12,10 +12,10 @@ of what ``isinstance(out, dict)`` was asked of has a dict (``Oracle.refuted``, `
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from streamlint.frozen import Enumeration, frozen
+from streamlint.frozen import Enumeration, frozen, replace
 from streamlint.interp.state import questions, symbols
 
 if TYPE_CHECKING:

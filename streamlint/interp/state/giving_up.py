@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from streamlint.frozen import replace
 from streamlint.interp.state import arguments, lifetime, naming, symbols
 from streamlint.interp.state.values import BufferV, Flavor, Value, reading
 from streamlint.trace import (

@@ -7,10 +7,9 @@ it. What only names the memory, as ``out = runner.static_out`` does, may mean wh
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from streamlint.frozen import frozen
+from streamlint.frozen import frozen, replace
 from streamlint.interp.state.values import BufferV, HeapObject, HeapV, Shape, TupleV, Value
 from streamlint.trace import Mode
 

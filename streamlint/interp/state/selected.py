@@ -6,9 +6,9 @@ CuPy keeps a current stream for each device. ``with Device(d), lane: with Device
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from streamlint.frozen import replace
 from streamlint.trace import Copy, Doubt, Launch, Op, StreamChoice
 
 if TYPE_CHECKING:
