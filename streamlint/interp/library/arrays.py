@@ -21,7 +21,7 @@ from streamlint.interp.library import (
     triton,
     unresolved,
 )
-from streamlint.interp.state import at_work, flavors, lifetime, names, symbols
+from streamlint.interp.state import flavors, lifetime, names, symbols
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -78,15 +78,6 @@ _META = {
     Flavor.CORE_BUFFER: core_model.META,
 }
 """What the host knows of an array without asking the device; of any other it is as of CuPy's."""
-
-
-def guessed_library(m: Machine) -> Lib:
-    """Whose streams an unknown stream belongs to, by what the running module imports."""
-    module = at_work.module(m)
-    imported = {i.module.partition(".")[0]: i for i in module.imports} if module is not None else {}
-    if "torch" in imported or not imported:
-        return Lib.TORCH
-    return Lib.CUPY if "cupy" in imported else Lib.TORCH
 
 
 # ----------------------------------------------------------------------------- attributes and methods

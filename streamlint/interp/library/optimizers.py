@@ -23,8 +23,8 @@ _UNSURE = frozenset({Doubt.INFERRED})
 
 def made(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> SymV:
     """``torch.optim.Adam(net.parameters())``"""
-    given = args[:1] or [kwargs[name] for name in ("params",) if name in kwargs]
-    value = m.result(path, span, tuple(given))
+    parameters = args[0] if args else kwargs.get("params")
+    value = m.result(path, span, () if parameters is None else (parameters,))
     m.makers[value.symbol] = path
     return value
 

@@ -399,7 +399,7 @@ def _symbolic_method(
     if name in CAPTURES_BY_HAND:
         return graphs.by_hand(m, receiver, args, kwargs, span, begins=CAPTURES_BY_HAND[name])
     if name in vocabulary.ONLY_STREAMS_HAVE:
-        lib = arrays.guessed_library(m)
+        lib = m.project.arrays_of(m.frame.env.module)
         return call_method(m, stream_values.as_stream(m, receiver, span, lib), name, args, kwargs, span)
     if name == _RECORD and args and isinstance(names.settle(m, args[0]), EventV):
         return call_method(m, stream_values.as_stream(m, receiver, span, None), name, args, kwargs, span)

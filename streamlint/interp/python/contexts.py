@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from streamlint import models
 from streamlint.interp.library import (
-    arrays,
     capturing,
     collectives,
     devices,
@@ -221,7 +220,7 @@ def as_context(m: Machine, value: Value, span: Span) -> ContextV | None:
             return ContextV(ContextKind.WAITING, value, lib)
         case SymV() if stream_values.is_shown(m, value, Role.STREAM):
             # with self.lane: the attribute was set by code that was not seen.
-            lib = arrays.guessed_library(m)
+            lib = m.project.arrays_of(m.frame.env.module)
             return ContextV(ContextKind.STREAM, stream_values.as_stream(m, value, span, lib), lib)
         case _:
             return None

@@ -83,7 +83,7 @@ class Project:
                 yield module
 
     def arrays_of(self, name: str) -> Lib:
-        """Whose a module's unknown arrays are: of the library that it imports, if that is not PyTorch."""
+        """Whose a module's unknown arrays and streams are: of the library that it imports, or PyTorch's."""
         if not self.imports(name, "torch"):
             for lib in (Lib.CUPY, Lib.WARP):
                 if self.imports(name, lib.value):
