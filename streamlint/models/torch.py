@@ -352,9 +352,6 @@ MODULE_CONTAINERS = {
 SEQUENCE = "torch.nn.Sequential"
 """The one that calls what it holds, one after the other."""
 
-LAYER_PARTS = ("weight", "bias")
-"""The parameters of layers."""
-
 CALLED = ("__call__", "forward")
 """What runs where an object is called."""
 
@@ -369,61 +366,6 @@ MODULE_RETURNS_SELF = frozenset(
 )
 """Methods of a module that return the module: what ``to`` and ``cuda`` move are its parameters."""
 
-_BY_DIMENSION = (
-    ("Conv", "conv"),
-    ("ConvTranspose", "conv_transpose"),
-    ("AvgPool", "avg_pool"),
-    ("MaxPool", "max_pool"),
-    ("AdaptiveAvgPool", "adaptive_avg_pool"),
-    ("AdaptiveMaxPool", "adaptive_max_pool"),
-)
-
-LAYERS = {
-    **{f"{name}{n}d": f"{function}{n}d" for name, function in _BY_DIMENSION for n in (1, 2, 3)},
-    **{f"{name}Norm{n}d": f"{name.lower()}_norm" for name in ("Batch", "Instance") for n in (1, 2, 3)},
-    "Linear": "linear",
-    "Bilinear": "bilinear",
-    "Embedding": "embedding",
-    "EmbeddingBag": "embedding_bag",
-    "LayerNorm": "layer_norm",
-    "GroupNorm": "group_norm",
-    "RMSNorm": "rms_norm",
-    "ReLU": "relu",
-    "ReLU6": "relu6",
-    "LeakyReLU": "leaky_relu",
-    "ELU": "elu",
-    "SELU": "selu",
-    "CELU": "celu",
-    "Hardtanh": "hardtanh",
-    "Hardswish": "hardswish",
-    "Hardsigmoid": "hardsigmoid",
-    "SiLU": "silu",
-    "Mish": "mish",
-    "GELU": "gelu",
-    "GLU": "glu",
-    "PReLU": "prelu",
-    "Tanh": "tanh",
-    "Sigmoid": "sigmoid",
-    "LogSigmoid": "logsigmoid",
-    "Softplus": "softplus",
-    "Softmax": "softmax",
-    "LogSoftmax": "log_softmax",
-    "Upsample": "interpolate",
-    "PixelShuffle": "pixel_shuffle",
-    "MSELoss": "mse_loss",
-    "L1Loss": "l1_loss",
-    "SmoothL1Loss": "smooth_l1_loss",
-    "HuberLoss": "huber_loss",
-    "CrossEntropyLoss": "cross_entropy",
-    "NLLLoss": "nll_loss",
-    "KLDivLoss": "kl_div",
-    "BCELoss": "binary_cross_entropy",
-    "BCEWithLogitsLoss": "binary_cross_entropy_with_logits",
-}
-"""Classes of ``torch.nn`` whose objects compute by one function of ``torch.nn.functional``, which reads its
-operands and makes a new tensor (https://docs.pytorch.org/docs/stable/nn.html). Not among them are ``Dropout``
-and ``Identity``, which may return what they are given, and layers that return several tensors."""
-
 PRODUCTS = frozenset(
     ["operator @"]
     + "matmul mm bmm mv addmm addmv addbmm baddbmm einsum tensordot linear bilinear".split()
@@ -434,11 +376,6 @@ PRODUCTS = frozenset(
 
 CONCATENATES = frozenset({"cat", "concat", "concatenate", "stack", "vstack", "hstack"})
 """Operators that take tensors of one place only; others mix in numbers that a tensor of the host holds."""
-
-MAY_BE_IN_PLACE = frozenset(
-    "ReLU ReLU6 LeakyReLU ELU SELU CELU Hardtanh Hardswish Hardsigmoid SiLU Mish".split()
-)
-"""Those with a parameter ``inplace``."""
 
 HOST_READ_METHODS = frozenset(
     "item tolist __bool__ __int__ __float__ __array__ __repr__ __index__ __format__".split()

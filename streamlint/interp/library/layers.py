@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.frozen import replace
 from streamlint.interp.state.values import ConstV, SymV, Value
-from streamlint.models import torch as model
+from streamlint.models import torch_layers
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -21,11 +21,12 @@ def made(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
     if name == "Sequential":
         known = bool(args) and all(isinstance(arg, SymV) and arg.computes for arg in args)
     else:
-        known = name in model.LAYERS and not _may_be_in_place(name, args, kwargs)
-    return replace(value, computes=model.LAYERS.get(name, name)) if known else value
+        known = name in torch_layers.LAYERS and not _may_be_in_place(name, args, kwargs)
+    return replace(value, computes=torch_layers.LAYERS.get(name, name)) if known else value
 
 
 def _may_be_in_place(name: str, args: list[Value], kwargs: dict[str, Value]) -> bool:
     """``nn.ReLU(inplace=True)``, or ``nn.ReLU(True)``, changes its operand."""
-    told = [kwargs["inplace"]] if "inplace" in kwargs else args if name in model.MAY_BE_IN_PLACE else []
+    asked = args if name in torch_layers.MAY_BE_IN_PLACE else []
+    told = [kwargs["inplace"]] if "inplace" in kwargs else asked
     return any(value != ConstV(value=False) for value in told)

@@ -27,6 +27,7 @@ from streamlint.interp.state.values import (
     symbol_of,
 )
 from streamlint.models import torch as model
+from streamlint.models import torch_layers
 from streamlint.trace import WHOLE, Access, Doubt, Evidence, Mode
 
 if TYPE_CHECKING:
@@ -145,9 +146,9 @@ def listed(m: Machine, owner: Symbol, name: str, *, layer: bool = False) -> Heap
     """
     kind, named = model.MODULE_LISTINGS[name]
     if layer and kind == "parameters":
-        whole = [SymV(symbols.Attr(owner, part)) for part in model.LAYER_PARTS]
+        whole = [SymV(symbols.Attr(owner, part)) for part in torch_layers.LAYER_PARTS]
         return m.new_list(
-            [TupleV((ConstV(part), held)) for part, held in zip(model.LAYER_PARTS, whole, strict=True)]
+            [TupleV((ConstV(part), held)) for part, held in zip(torch_layers.LAYER_PARTS, whole, strict=True)]
             if named
             else whole
         )
@@ -260,7 +261,7 @@ def _is_owned(owner: Symbol, symbol: Symbol, *, layer: bool) -> bool:
         case symbols.Attr(symbols.Attr(of) as held, "data") if of is owner:
             return _is_owned(owner, held, layer=layer)
         case symbols.Attr(of, name) if of is owner:
-            return name in model.LAYER_PARTS if layer else True
+            return name in torch_layers.LAYER_PARTS if layer else True
         case _:
             above = (symbol, *symbols.owners(symbol))
             return any(isinstance(one, symbols.Item) and _lists(owner, one.of) for one in above)
