@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from streamlint.source import Span
 
 
+_SEQUENCE = model.SEQUENCE.rpartition(".")[2]
 _INHERITED = model.MODULE_RETURNS_SELF | model.FORWARD_HOOKS | {model.MODULE_STATE}
 
 
@@ -133,6 +134,11 @@ def given(m: Machine, owner: Symbol, name: str, args: list[Value], *, layer: boo
         return listed(m, owner, name, layer=layer)
     asked = symbol_of(names.settle(m, args[0])) if args else symbols.EACH
     return SymV(symbols.Item(symbols.Attr(owner, model.MODULE_PARTS[name]), asked))
+
+
+def is_layer(module: SymV) -> bool:
+    """Whether a module is one layer of ``torch.nn``; ``nn.Sequential(...)`` owns what its layers do."""
+    return bool(module.computes) and module.computes != _SEQUENCE
 
 
 LISTED = 6
@@ -263,8 +269,18 @@ def _is_owned(owner: Symbol, symbol: Symbol, *, layer: bool) -> bool:
         case symbols.Attr(of, name) if of is owner:
             return name in torch_layers.LAYER_PARTS if layer else True
         case _:
-            above = (symbol, *symbols.owners(symbol))
-            return any(isinstance(one, symbols.Item) and _lists(owner, one.of) for one in above)
+            return _is_listed(owner, symbol)
+
+
+def _is_listed(owner: Symbol, symbol: Symbol) -> bool:
+    """Not what code has put on a parameter: computing reads no ``p.main_grad``."""
+    match symbol:
+        case symbols.Item(of):
+            return _lists(owner, of) or _is_listed(owner, of)
+        case symbols.Attr(of, "data"):
+            return _is_listed(owner, of)
+        case _:
+            return False
 
 
 def _lists(owner: Symbol, symbol: Symbol) -> bool:

@@ -369,11 +369,11 @@ def _symbolic_method(
             # Of other modules unseen code may call the hook too.
             return taken
     if name in torch_model.GIVES_OF_MODULE:
-        return torch_modules.given(m, receiver.symbol, name, args, layer=bool(receiver.computes))
+        return torch_modules.given(m, receiver.symbol, name, args, layer=torch_modules.is_layer(receiver))
     if name == torch_model.MODULE_STATE and torch_modules.is_shown(m, receiver):
-        return torch_modules.state(m, receiver.symbol, layer=bool(receiver.computes))
+        return torch_modules.state(m, receiver.symbol, layer=torch_modules.is_layer(receiver))
     if name in torch_model.FILLS_MODULE:
-        torch_modules.fills_own(m, receiver.symbol, span, layer=bool(receiver.computes))
+        torch_modules.fills_own(m, receiver.symbol, span, layer=torch_modules.is_layer(receiver))
     if name == autograd.SAVES and autograd.saved(m, receiver, args):
         return NONE
     told = models.find_telling(name, kwargs)
