@@ -149,6 +149,9 @@ WAITS = {
     MonitorKind.CONDITION: frozenset({"wait", "wait_for"}),
 }
 
+RAISES_IN_TIME = frozenset({"result", "exception", "get", "get_nowait"})
+"""Waits that raise where their time is over: ``queue.get(timeout=1)``. What comes behind one, has waited."""
+
 BYTES = frozenset(f"ctypes.c_{name}" for name in ("byte", "ubyte", "char", "int8", "uint8"))
 """Types of ctypes of one byte each: an array of ``n`` has ``n`` bytes."""
 

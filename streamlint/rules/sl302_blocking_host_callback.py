@@ -69,7 +69,7 @@ def _waits_in_callbacks(judged: Judged) -> Iterator[_Blocked]:
         match op:
             case Callback(body=body):
                 begins[body] = OpId(number)
-            case HostWait(lane=lane, monitor=monitor) if lane in begins:
+            case HostWait(lane=lane, monitor=monitor, limited=False) if lane in begins:
                 waits.setdefault(lane, []).append((OpId(number), monitor))
             case CallbackEnd(body=body):
                 for wait, monitor in waits.get(body, ()):

@@ -272,6 +272,8 @@ class HostWait(OpBase):
 
     monitor: MonitorId
     name: str = "wait"
+    limited: bool = False
+    """Whether it gives up after a time, as ``queue.get(timeout=1)`` does: nothing waits here for good."""
 
 
 @frozen(kw_only=True)

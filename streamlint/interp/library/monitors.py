@@ -1,6 +1,6 @@
 """Locks, flags and queues of host threads: who waits for whom.
 
-Only waits without a timeout are followed: one that gives up cannot hold up anything for good.
+A wait with a limit cannot hold up anything for good: it has waited if it says so, or did not raise.
 """
 
 from __future__ import annotations
@@ -10,9 +10,19 @@ from typing import TYPE_CHECKING
 from streamlint.frozen import replace
 from streamlint.interp.library import escape
 from streamlint.interp.state import lifetime
-from streamlint.interp.state.values import NONE, ConstV, FuncV, HeapV, MethodV, Shape, Value, symbol_of
+from streamlint.interp.state.values import (
+    NONE,
+    ConstV,
+    FuncV,
+    HeapV,
+    MethodV,
+    QueryV,
+    Shape,
+    Value,
+    symbol_of,
+)
 from streamlint.models import host
-from streamlint.trace import MAIN_LANE, HostSignal, HostWait, Monitor, MonitorId, MonitorKind
+from streamlint.trace import MAIN_LANE, Doubt, HostSignal, HostWait, Monitor, MonitorId, MonitorKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,8 +77,10 @@ def method(
         signal(m, value, span, name)
     elif name in host.WAITS[kind] and _for_good(kind, args, kwargs):
         wait(m, value, span, name)
+    elif name in host.RAISES_IN_TIME and kind in (MonitorKind.QUEUE, MonitorKind.FLAG):
+        wait(m, value, span, name, limited=True)
     elif name in host.WAITS[kind] and kind is MonitorKind.FLAG:
-        escape.barrier(m, escape.all_streams(m), span, name)
+        return _in_time(m, value, name, span)
     elif name == "clear":
         cleared = m.monitors[value.id]
         count = len([*_signals(m, cleared.id)])
@@ -125,7 +137,7 @@ def _of_semaphore(
 ) -> Value:
     """``room.acquire()`` and ``room.release()``.
 
-    Whether one with a limit (``acquire(timeout=1)``) has taken it is not known.
+    Whether one with a limit (``acquire(timeout=1)``) has taken it, its answer says, if anybody asks.
     """
     monitor = m.monitors[value.id]
     if name in host.SIGNALS[monitor.kind]:
@@ -139,6 +151,8 @@ def _of_semaphore(
     elif _for_good(monitor.kind, args, kwargs):
         wait(m, value, span, name)
         return ConstV(True)
+    elif m.frame.calling is None or m.frame.calling is not m.frame.unused:
+        return QueryV(value)
     m.monitors[value.id] = replace(monitor, uncounted=True)
     escape.barrier(m, escape.all_streams(m), span, name)
     return m.fresh(name, span)
@@ -159,13 +173,24 @@ def signal(m: Machine, value: HeapV, span: Span, name: str) -> None:
     m.emit(HostSignal(m.site(span), m.lane, monitor=m.monitors[value.id].id, name=name))
 
 
-def wait(m: Machine, value: HeapV, span: Span, name: str) -> None:
+def _in_time(m: Machine, flag: HeapV, name: str, span: Span) -> Value:
+    """``arrived.wait(5)``: whether it was told in time, its answer says. Who does not ask may have been."""
+    monitor = m.monitors[flag.id].id
+    if not _is_set_elsewhere(m, monitor):
+        escape.barrier(m, escape.all_streams(m), span, name)
+        return m.fresh(name, span)
+    doubts = frozenset({Doubt.THREADS})
+    m.emit(HostWait(m.site(span), m.lane, doubts, monitor=monitor, name=name, limited=True))
+    return QueryV(flag)
+
+
+def wait(m: Machine, value: HeapV, span: Span, name: str, *, limited: bool = False) -> None:
     """A flag that no other thread was seen to set may stand for anything that unseen threads did.
 
     So does a semaphore that more have than there are, where nobody was seen to give it back.
     """
     monitor = m.monitors[value.id]
-    m.emit(HostWait(m.site(span), m.lane, monitor=monitor.id, name=name))
+    m.emit(HostWait(m.site(span), m.lane, monitor=monitor.id, name=name, limited=limited))
     if monitor.kind is MonitorKind.SEMAPHORE:
         told = _taken(m, monitor.id) <= monitor.count + len([*_signals(m, monitor.id)])
     else:

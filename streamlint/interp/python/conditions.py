@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from streamlint import ir
 from streamlint.frozen import replace
 from streamlint.interp.facts import answers, arms
-from streamlint.interp.library import tensors, threads, used_as
+from streamlint.interp.library import monitors, tensors, threads, used_as
 from streamlint.interp.python import keys, kinds, objects
 from streamlint.interp.state import elements, lengths, names, rings, symbols
 from streamlint.interp.state.values import (
@@ -121,7 +121,7 @@ def _as_told(m: Machine, value: Value, span: Span) -> Value:
 def _query(m: Machine, of: StreamV | EventV | HeapV, span: Span, want: bool | None) -> bool:
     """``query()`` that answered true is a host synchronization; false orders nothing.
 
-    So is ``future.done()`` of the thread that runs its function.
+    So is ``future.done()`` of the thread that runs its function, and ``arrived.wait(5)`` of a flag.
     """
     key = m.unlike_any(symbols.call("query", symbol_of(of)), span)
     done = m.oracle.choose(key, "query()", default=0 if want is None or want else 1, tells=False) == 0
@@ -130,6 +130,8 @@ def _query(m: Machine, of: StreamV | EventV | HeapV, span: Span, want: bool | No
     if done:
         if isinstance(of, StreamV):
             m.emit(SyncStream(m.site(span), m.lane, stream=of.id, name="query", purpose=Purpose.ANSWER))
+        elif isinstance(of, HeapV) and of.id in m.monitors:
+            monitors.wait(m, of, span, "wait", limited=True)
         elif isinstance(of, HeapV):
             threads.joined(m, of, span)
         else:

@@ -243,6 +243,8 @@ class ContextKind(Enumeration):
 class QueryV:
     """The answer of ``event.query()``, ``stream.query()`` or ``future.done()``: true means complete.
 
+    So is that of a wait with a limit, ``flag.wait(5)`` or ``room.acquire(timeout=5)``: true means told.
+
     With ``status`` it is an error code, equal to ``cudaSuccess`` when complete; ``negated`` is the
     answer to "is it not complete?".
     """
