@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from streamlint.finding import Severity
 from streamlint.order.conflicts import ConflictKind
-from streamlint.rules import pairs
+from streamlint.rules import pairs, read_by_threads
 from streamlint.rules.base import (
     About,
     Judged,
+    Note,
     Problem,
     Rule,
     on,
@@ -19,6 +20,8 @@ from streamlint.witness import ByValue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from streamlint.order.conflicts import Conflict
 
 
 def check(judged: Judged) -> Iterator[Problem]:
@@ -44,6 +47,27 @@ def check(judged: Judged) -> Iterator[Problem]:
             notes=pairs.notes(here, conflict),
             doubts=conflict.doubts,
         )
+    for conflict in read_by_threads.overwritten(judged):
+        yield _beside_thread(judged, conflict)
+
+
+def _beside_thread(judged: Judged, conflict: Conflict) -> Problem:
+    here = judged.seen_from(conflict.later, conflict.earlier)
+    read, write = here.op(conflict.earlier), here.op(conflict.later)
+    name = pairs.subject(here, conflict)
+    return Problem(
+        later=conflict.later,
+        buffer=conflict.buffer,
+        message=f"{name} is overwritten {on(here, write)} while another thread may still have to read it",
+        label=f"overwritten {on(here, write)}",
+        help=(
+            f"wait for the thread before {name} is used again (its result, or a queue that it gives "
+            "what it has read back to), or use other memory for each step"
+        ),
+        notes=(Note(read.at.span, "another thread reads it here"),),
+        doubts=conflict.doubts,
+        settled_by=read_by_threads.settled(judged, conflict.later),
+    )
 
 
 RULE = Rule(
@@ -56,7 +80,9 @@ RULE = Rule(
     witness=ByValue(),
     doc="""\
 ## What it does
-Reports device work that overwrites memory which another stream may still be reading or writing.
+Reports device work that overwrites memory which another stream may still be reading or writing, or which
+another thread was given to read and nobody has waited for (`pool.submit(save, page, copied)`, then the next
+copy to `page`).
 
 ## Why is this bad?
 The other stream's earlier work may run after the overwrite: it then reads the new values, or its

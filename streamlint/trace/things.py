@@ -367,7 +367,8 @@ class Monitor:
     """A flag that is cleared somewhere: which signal a wait saw cannot be told. It had so many when it was
     cleared last."""
     count: int = 0
-    """How often a semaphore may be taken before anybody gives it back."""
+    """How often a semaphore may be taken before anybody gives it back, or how much goes into a queue: 0 for
+    any number, -1 where it is not known."""
     uncounted: bool = False
     """A semaphore that was perhaps not taken, or given back nobody knows how often."""
 

@@ -43,6 +43,12 @@ def bounded(m: Machine, queue: HeapV, args: list[Value], kwargs: dict[str, Value
     return queue
 
 
+def size(m: Machine, queue: HeapV) -> int:
+    """How much goes into a queue: 0 for any number, -1 where that is not known."""
+    told = m.heap[queue.id].attrs.get(SIZE)
+    return max(told.value, 0) if isinstance(told, ConstV) and isinstance(told.value, int) else -1
+
+
 # ----------------------------------------------------------------------------- the thread's own loop
 
 

@@ -46,20 +46,21 @@ def make(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
     kind = host.MONITORS.get(path)
     if kind is None:
         return None
-    count = args[0] if args else kwargs.get("value", ConstV(1))
-    if kind is MonitorKind.SEMAPHORE and not (isinstance(count, ConstV) and isinstance(count.value, int)):
-        return None
+    times = 0
+    if kind is MonitorKind.SEMAPHORE:
+        count = args[0] if args else kwargs.get("value", ConstV(1))
+        if not (isinstance(count, ConstV) and isinstance(count.value, int)):
+            return None
+        times = count.value
     made = m.new_object(Shape.INSTANCE, role=ROLE)
-    watch(m, made, kind, span)
-    if kind is MonitorKind.SEMAPHORE and isinstance(count, ConstV) and isinstance(count.value, int):
-        m.monitors[made.id] = replace(m.monitors[made.id], count=count.value)
+    watch(m, made, kind, span, count=times)
     return made
 
 
-def watch(m: Machine, value: HeapV, kind: MonitorKind, span: Span) -> None:
+def watch(m: Machine, value: HeapV, kind: MonitorKind, span: Span, *, count: int = 0) -> None:
     """From now on ``value`` is what threads wait at."""
     number = MonitorId(len(m.monitors))
-    m.monitors[value.id] = Monitor(number, kind, f"the {kind.value}", span)
+    m.monitors[value.id] = Monitor(number, kind, f"the {kind.value}", span, count=count)
 
 
 def method(

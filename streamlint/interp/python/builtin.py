@@ -104,7 +104,7 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
         return told
     if path in host.QUEUES:
         made = feeding.bounded(m, m.new_list((), kind=last), args, kwargs)
-        monitors.watch(m, made, MonitorKind.QUEUE, span)
+        monitors.watch(m, made, MonitorKind.QUEUE, span, count=feeding.size(m, made))
         return made
     if path in python.NAMESPACES and not args:
         made = m.new_object(Shape.INSTANCE, symbol=symbols.Thing(last, len(m.heap)))
