@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
+"""They have the memory of their data:
+https://docs.pytorch.org/docs/stable/generated/torch.nn.parameter.Parameter.html"""
+
 TENSORS = frozenset(
     {"torch.Tensor", "torch._tensor.Tensor"}
-    | {
-        f"{module}.{name}"
-        for module in ("torch.nn", "torch.nn.parameter")
-        for name in ("Parameter", "UninitializedParameter")
-    }
+    | PARAMETERS
+    | {f"{module}.UninitializedParameter" for module in ("torch.nn", "torch.nn.parameter")}
 )
 """https://docs.pytorch.org/docs/stable/tensors.html; parameters are tensors that stand among modules."""
 

@@ -174,6 +174,9 @@ TRANSPARENT = frozenset(
 )
 """Wrappers that stand for what they wrap: ``c_void_p(address)``."""
 
+HOLDS_ADDRESS = frozenset(f"numpy.{name}" for name in "uint64 uintp ulonglong int64 intp longlong".split())
+"""Numbers of NumPy's that an address fits in: ``kernel(grid, block, (np.uint64(pointer), np.int32(n)))``."""
+
 MAKE_CLASSES = frozenset(
     {"collections.namedtuple", "typing.NamedTuple", "dataclasses.make_dataclass", "enum.Enum"}
 )

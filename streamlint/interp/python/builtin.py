@@ -55,9 +55,10 @@ from streamlint.interp.state.values import (
     symbol_of,
 )
 from streamlint.models import host, python
+from streamlint.models.classes import PARAMETERS
 from streamlint.models.cuda_driver import HANDLE_TYPES
 from streamlint.models.schema import NewEvent, NewStream
-from streamlint.trace import MonitorKind
+from streamlint.trace import MonitorKind, Space
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -98,6 +99,10 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
         return m.fresh(last, span)
     if path in host.TRANSPARENT or last in HANDLE_TYPES:
         return _transparent(args, kwargs)
+    if path in PARAMETERS and args and _is_on_device(m, args[0]):
+        return args[0]
+    if path in host.HOLDS_ADDRESS and len(args) == 1 and _is_address(args[0]):
+        return args[0]
     if path in host.SAYS_TYPE and len(args) == 2 and _is_order(args):
         return args[1]
     if args and (told := fields.of_function(m, path, args[0], kwargs, span)) is not None:
@@ -151,6 +156,15 @@ def _transparent(args: list[Value], kwargs: dict[str, Value]) -> Value:
         if not isinstance(value, ConstV):
             return value
     return args[0] if args else NONE
+
+
+def _is_on_device(m: Machine, value: Value) -> bool:
+    """Whether a parameter made of it stays its memory: ``net.cuda()`` moves those that are on the host."""
+    return isinstance(value, BufferV) and m.buffers[value.id].space is Space.DEVICE
+
+
+def _is_address(value: Value) -> bool:
+    return isinstance(value, BufferV) and value.flavor is Flavor.POINTER
 
 
 def _builtin(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value | None:
