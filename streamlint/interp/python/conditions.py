@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
     from streamlint.source import Span
+    from streamlint.trace import Region
 
 _NEGATED = {"!=": "==", "is not": "is", "not in": "in"}
 
@@ -179,16 +180,28 @@ def ask(
 
 
 def _of_any_call(m: Machine, key: Symbol) -> Symbol:
-    """What ``x.is_contiguous()`` asks of the argument ``x`` in any call: in each it is other memory."""
+    """What ``x.is_contiguous()`` asks of the argument ``x`` in any call: in each it is other memory.
+
+    So with ``[c if c.is_pinned() else c.pin_memory() for c in chunks]``, where each element is other memory.
+    """
     match key:
         case symbols.Call(symbols.Attr(symbols.Memory(number, region), name), args):
             passed = m.buffers[BufferId(number)].passed
-            if passed is None:
-                return key
-            which = symbols.constant(passed.name + passed.part), symbols.constant(str(region))
+            if passed is None or passed.part:
+                known = _known_as(m, number, region)
+                return key if known is None else symbols.Call(symbols.Attr(known, name), args)
+            which = symbols.constant(passed.name), symbols.constant(str(region))
             return symbols.Call(symbols.Attr(symbols.call("argument", *which), name), args)
         case _:
             return key
+
+
+def _known_as(m: Machine, number: int, region: Region) -> Symbol | None:
+    """The unknown value that turned out to be some memory: an element, or an attribute."""
+    for symbol, role in m.roles.items():
+        if isinstance(role, BufferV) and (role.id, role.region) == (number, region):
+            return symbol
+    return None
 
 
 def _default(m: Machine, key: Symbol, *, negated: bool) -> int:
