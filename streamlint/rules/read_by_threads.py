@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.order.conflicts import ConflictKind
 from streamlint.order.hb import Verdict
+from streamlint.rules.told_too_early import told_by
 from streamlint.trace import (
     Barrier,
     Callback,
@@ -48,6 +49,8 @@ def overwritten(judged: Judged) -> Iterator[Conflict]:
             and _began(judged, start, write.lane)
             and not _may_wait(judged, write.lane, start, conflict.later)
             and _goes_on(judged, read.lane, start, conflict.earlier)
+            # What a host function has told the thread too early, SL201 says.
+            and told_by(judged, conflict.earlier, conflict.later) is None
         ):
             yield conflict
 
