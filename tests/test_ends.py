@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from streamlint.judging.call_ends import Ends, OpenEnd, TwoStreams
+from streamlint.judging.call_ends import Ends, OpenEnd, TwoStreams, Unawaited
 from streamlint.source import Span
-from streamlint.trace import OpId, Passed, StreamId, StreamKind, Trace
+from streamlint.trace import Event, OpId, Passed, StreamId, StreamKind, Trace
 from tests.traces import Program
 
 
@@ -15,6 +15,15 @@ def shown(*traces: Trace) -> Ends:
     for trace in traces:
         ends.add([trace], "Owner")
     return ends
+
+
+def somebody(_event: Event) -> bool:
+    """May wait for an event."""
+    return True
+
+
+def nobody(_event: Event) -> bool:
+    return False
 
 
 def left(trace: Trace, work: OpId, stream: StreamId) -> OpenEnd:
@@ -33,7 +42,7 @@ def test_work_that_nothing_waits_for_is_left_open() -> None:
     p = Program()
     side = p.stream()
     work = p.launch(side, writes=p.buffer())
-    assert shown(p.trace()).show(left(p.trace(), work, side))
+    assert shown(p.trace()).show(left(p.trace(), work, side), somebody)
 
 
 def test_a_wait_on_another_path_closes_it() -> None:
@@ -42,7 +51,7 @@ def test_a_wait_on_another_path_closes_it() -> None:
     work = p.launch(side, writes=p.buffer())
     alone = p.trace()
     p.sync_stream(side)
-    assert not shown(alone, p.trace()).show(left(alone, work, side))
+    assert not shown(alone, p.trace()).show(left(alone, work, side), somebody)
 
 
 def test_a_wait_for_an_earlier_record_does_not() -> None:
@@ -53,7 +62,7 @@ def test_a_wait_for_an_earlier_record_does_not() -> None:
     work = p.launch(side, writes=p.buffer())
     p.wait(current, event)
     # A named event would be an announcement for what comes before it only.
-    assert shown(p.trace()).show(left(p.trace(), work, side))
+    assert shown(p.trace()).show(left(p.trace(), work, side), somebody)
 
 
 def test_an_event_behind_the_work_announces_it() -> None:
@@ -61,7 +70,22 @@ def test_an_event_behind_the_work_announces_it() -> None:
     side = p.stream()
     work = p.launch(side, writes=p.buffer())
     p.record(side, p.event())
-    assert not shown(p.trace()).show(left(p.trace(), work, side))
+    assert not shown(p.trace()).show(left(p.trace(), work, side), somebody)
+
+
+def test_an_event_that_nobody_waits_for_announces_nothing() -> None:
+    p = Program()
+    side = p.stream()
+    work = p.launch(side, writes=p.buffer())
+    begun = p.trace()
+    p.record(side, p.event())
+    end, fact = left(p.trace(), work, side), Unawaited(begun.ops[work].at.span)
+    assert shown(p.trace()).show(end, nobody)
+    assert shown(p.trace()).show(fact, nobody)
+    assert not shown(p.trace()).show(fact, somebody)
+    assert not shown(begun).show(fact, nobody)
+    # The caller gave the memory, and may wait for it in a way of its own.
+    assert not shown(p.trace()).show(replace(end, of_caller=True), nobody)
 
 
 def test_a_stream_that_is_joined_and_never_forked_begins_too_early() -> None:
@@ -73,11 +97,11 @@ def test_a_stream_that_is_joined_and_never_forked_begins_too_early() -> None:
     p.record(side, event)
     p.wait(current, event)
     joined = p.trace()
-    assert not shown(alone).show(begun(alone, work, side))
-    assert shown(alone, joined).show(begun(alone, work, side))
+    assert not shown(alone).show(begun(alone, work, side), somebody)
+    assert shown(alone, joined).show(begun(alone, work, side), somebody)
     p.record(current, event)
     p.wait(side, event)
-    assert not shown(alone, p.trace()).show(begun(alone, work, side))
+    assert not shown(alone, p.trace()).show(begun(alone, work, side), somebody)
 
 
 def test_a_wait_remembers_the_work_that_it_came_by() -> None:
@@ -98,7 +122,7 @@ def test_a_given_stream_that_the_current_one_waits_for_is_another() -> None:
     p.record(given, event)
     unordered = p.trace()
     fact = TwoStreams("Owner", p.trace().streams[given].name)
-    assert not shown(unordered).show(fact)
+    assert not shown(unordered).show(fact, somebody)
     p.events[event] = replace(p.events[event], span=Span("example.py", 1, 0, 1, 1))
     p.wait(current, event)
-    assert shown(p.trace()).show(fact)
+    assert shown(p.trace()).show(fact, somebody)

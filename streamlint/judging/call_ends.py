@@ -8,7 +8,9 @@ for good: no unseen caller can be meant to supply it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
+
+from typing_extensions import assert_never
 
 from streamlint.frozen import frozen
 from streamlint.rules.base import is_announcement
@@ -16,6 +18,7 @@ from streamlint.trace import (
     Barrier,
     BufferId,
     Copy,
+    Event,
     EventId,
     Launch,
     Op,
@@ -32,7 +35,7 @@ from streamlint.trace import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from streamlint.interp.entries.runs import Run
     from streamlint.source import Span
@@ -50,6 +53,8 @@ class OpenEnd:
     """Where it works, and the function that does."""
     returned: bool
     """Whether the work is left to run after the call; else it begins too early."""
+    of_caller: bool = False
+    """Whether it works on memory that the caller gave: who had that before may wait in a way of its own."""
 
 
 @frozen()
@@ -61,6 +66,22 @@ class TwoStreams:
     """As in ``Stream.name``: ``0:stream`` is an argument of the constructor."""
 
 
+@frozen()
+class Unawaited:
+    """What makes a finding at all: nobody waits for the events recorded behind what is handed out.
+
+    ``out = x.to("cpu", non_blocking=True); self.done.record(); return out``: who handed the copy out meant
+    it to be waited for by that event. Where nothing is recorded, its reader may know another way.
+    """
+
+    work: Span
+    name: str = ""
+    """The stream that works, if other code may wait for that by its name."""
+
+
+Fact: TypeAlias = OpenEnd | TwoStreams | Unawaited
+
+
 @frozen(eq=False)
 class _Queue:
     """What one path queued on one stream, in order."""
@@ -68,6 +89,8 @@ class _Queue:
     work: list[Span] = field(default_factory=list)
     first: dict[Span, int] = field(default_factory=dict)
     """How much was queued before a place queued there first."""
+    records: list[tuple[Event, int]] = field(default_factory=list)
+    """Events that somebody may wait for who is not seen, and how much was queued before each record."""
 
     def add(self, span: Span) -> None:
         self.first.setdefault(span, len(self.work))
@@ -83,8 +106,12 @@ class Ends:
     joined: set[Span] = field(default_factory=set)
     """... and those whose work somebody waits for."""
     waited: set[Span] = field(default_factory=set)
-    """Work that somebody waits for, or that an event is recorded behind, or that unseen code may wait for, or
-    whose result a caller uses on the same stream."""
+    """Work that somebody waits for, or that unseen code may wait for, or whose result a caller uses on the
+    same stream."""
+    queues: dict[Span, list[_Queue]] = field(default_factory=dict)
+    """What was queued on a stream where work stands: the events recorded behind it, somebody may wait for."""
+    awaited: set[Span] = field(default_factory=set)
+    """Where the events are made that somebody waits for, or asks, on some path."""
     ran: dict[Span, dict[_Queue, int]] = field(default_factory=dict)
     """Waits and records that some path came by, with how much was queued on the stream of interest."""
 
@@ -95,19 +122,37 @@ class Ends:
         for trace in traces:
             _Reader(self, trace, owner).read()
 
-    def show(self, fact: OpenEnd | TwoStreams) -> bool:
+    def show(self, fact: Fact, may_be_awaited: Callable[[Event], bool]) -> bool:
         """Whether no path of the module supplies the order that an end misses, or two streams are two."""
-        return fact in self.apart if isinstance(fact, TwoStreams) else self._leave_open(fact)
+        match fact:
+            case TwoStreams():
+                return fact in self.apart
+            case Unawaited(work):
+                return bool(self.events_behind(work)) and self._is_left(work, may_be_awaited)
+            case OpenEnd(returned=True, work=work):
+                # Work that is left running needs no more than that.
+                announced = fact.of_caller and bool(self.events_behind(work))
+                return not announced and self._is_left(work, may_be_awaited)
+            case OpenEnd(stream=stream):
+                # To begin too early is a mistake only where the module joins the stream: else both ends may
+                # be somebody else's.
+                return stream in self.joined and stream not in self.forked
+            case _:
+                assert_never(fact)
 
-    def _leave_open(self, end: OpenEnd) -> bool:
-        """Whether no path of the module supplies the order that the end misses.
+    def events_behind(self, work: Span) -> list[Event]:
+        """The events that paths record behind some work, which who is not seen may wait for."""
+        return [
+            event
+            for queue in self.queues.get(work, ())
+            for event, count in queue.records
+            if queue.first[work] < count
+        ]
 
-        Work that is left running needs no more than that. To begin too early is a mistake only where the
-        module joins the stream: else both ends may be somebody else's.
-        """
-        if end.returned:
-            return end.work not in self.waited
-        return end.stream in self.joined and end.stream not in self.forked
+    def _is_left(self, work: Span, may_be_awaited: Callable[[Event], bool]) -> bool:
+        return work not in self.waited and not any(
+            event.span in self.awaited or may_be_awaited(event) for event in self.events_behind(work)
+        )
 
     def was_judged(self, end: OpenEnd, place: Span) -> bool:
         """Whether some path came by a wait or record after the work, so that it is known what it orders."""
@@ -134,19 +179,22 @@ class _Reader:
         for op in self.trace.ops:
             match op:
                 case Launch() | Copy():
-                    self._queue(op.stream).add(op.at.span)
+                    self._add(op)
                     self._used(op)
                 case Record():
                     self.records[op.event] = (op.stream, len(self._queue(op.stream).work))
                     self._ran(op.at.span, op.stream)
-                    if is_announcement(self.trace.events[op.event]):
-                        self._settle(op.stream)
+                    if is_announcement(event := self.trace.events[op.event]):
+                        queue = self._queue(op.stream)
+                        queue.records.append((event, len(queue.work)))
                 case Wait():
                     self._ran(op.at.span, self._source(op.event))
                     self._wait(op.event, op.stream)
+                    self._await(op.event)
                 case SyncEvent():
                     self._ran(op.at.span, self._source(op.event))
                     self._wait(op.event, None)
+                    self._await(op.event)
                 case SyncStream():
                     self._ran(op.at.span, op.stream)
                     self._join(op.stream)
@@ -171,6 +219,16 @@ class _Reader:
                 self.ends.waited.add(made.at.span)
             if access.mode.writes:
                 self.wrote[access.buffer] = op
+
+    def _add(self, op: Launch | Copy) -> None:
+        queue = self._queue(op.stream)
+        if op.at.span not in queue.first:
+            self.ends.queues.setdefault(op.at.span, []).append(queue)
+        queue.add(op.at.span)
+
+    def _await(self, event: EventId) -> None:
+        if (made := self.trace.events[event].span) is not None:
+            self.ends.awaited.add(made)
 
     def _queue(self, stream: StreamId) -> _Queue:
         return self.queued.setdefault(stream, _Queue())

@@ -10,7 +10,7 @@ from streamlint.judging.edges import stream_key
 from streamlint.judging.responsibility import answered, is_lent, waits_for_itself
 from streamlint.order.hb import Verdict
 from streamlint.rules import lifetimes
-from streamlint.rules.base import is_entry, is_return, place_of, readable, stream_of
+from streamlint.rules.base import is_entry, is_read_by_caller, is_return, place_of, readable, stream_of
 from streamlint.trace import (
     Alloc,
     Barrier,
@@ -60,7 +60,11 @@ def settle(problem: Problem, judged: Judged, run: Run, paths: Sequence[Judged]) 
     doubts -= answered(judged, problem, run.entry)
     doubts -= refills.answered(judged, problem)
     doubts |= guessed(judged, problem)
-    doubts |= _of_outside_calls(judged, problem, problem.earlier, run)
+    if is_read_by_caller(later):
+        # Somebody may wait in between, for the event behind the copy: whether anybody does, is asked apart.
+        doubts |= {Doubt.CALLS} if earlier.at.call != later.at.call else set()
+    else:
+        doubts |= _of_outside_calls(judged, problem, problem.earlier, run)
     if isinstance(later, Free) and Doubt.CALLS in doubts and _may_end_aside(judged, later, run):
         doubts.add(Doubt.SOME_PATHS)
     if Doubt.SAME_STREAM in doubts and _are_two_streams(judged, earlier, later):

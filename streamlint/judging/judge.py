@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from streamlint.finding import Confidence, Finding, Occurrence, Pair, Related, Severity
 from streamlint.frozen import frozen, replace
 from streamlint.judging import conversions, evidence, odds
-from streamlint.judging.call_ends import OpenEnd, TwoStreams, is_given
+from streamlint.judging.call_ends import Fact, TwoStreams, Unawaited, is_given
 from streamlint.judging.doubts import barriers_between, guessed, settle
 from streamlint.judging.edges import missing_edge, missing_fork
+from streamlint.judging.open_ends import left_by_event, open_end, read_by_caller
 from streamlint.judging.responsibility import (
     called_with_pending,
     callers_show,
     is_forked_by_caller,
-    open_end,
 )
 from streamlint.order.conflicts import conflicts
 from streamlint.order.hb import HappensBefore, Verdict
@@ -85,10 +85,12 @@ class Conditional:
     unless_recorded: Event | None = None
     on_every_path: bool = False
     """It holds only if no entry has the place among its ``Run.needed``."""
-    surer: tuple[OpenEnd | TwoStreams, Finding] | None = None
+    surer: tuple[Fact, Finding] | None = None
     """How it reads if the entries of the module together show something."""
     pending_at: str = ""
     """The function that finds what it is given pending, if nothing shows who left it so."""
+    only_if: Unawaited | None = None
+    """What the entries together must show, or there is no finding."""
 
 
 def findings_of(run: Run) -> Iterator[Conditional]:
@@ -131,6 +133,7 @@ def findings_of(run: Run) -> Iterator[Conditional]:
                 problem.on_every_path,
                 _surer(candidate, run, finding),
                 called_with_pending(judged, problem, run.entry),
+                read_by_caller(judged, problem),
             )
 
 
@@ -143,11 +146,16 @@ def _settled(candidate: Candidate, run: Run, paths: Sequence[Judged]) -> Problem
     return replace(settled, doubts=settled.doubts | known | against)
 
 
-def _surer(candidate: Candidate, run: Run, finding: Finding) -> tuple[OpenEnd | TwoStreams, Finding] | None:
+def _surer(candidate: Candidate, run: Run, finding: Finding) -> tuple[Fact, Finding] | None:
     """The finding without a doubt about unseen code, and what other entries must show for that."""
     problem, judged = candidate.problem, candidate.judged
-    fact: OpenEnd | TwoStreams
-    if Doubt.SAME_STREAM in problem.doubts and problem.earlier is not None:
+    fact: Fact
+    if (unawaited := read_by_caller(judged, problem) or left_by_event(judged, problem)) is not None:
+        if run.entry.order_in_sight or run.entry.has_callers or run.entry.asked_by_others:
+            # What becomes of the result is seen there.
+            return None
+        fact, doubt, doubts = unawaited, Doubt.RESULT, problem.doubts
+    elif Doubt.SAME_STREAM in problem.doubts and problem.earlier is not None:
         pair = (stream_of(judged.op(problem.earlier)), stream_of(judged.op(problem.later)))
         given = [s for s in pair if s is not None and is_given(judged.trace.streams[s])]
         if len(given) != 1 or not run.entry.is_method:
@@ -171,7 +179,7 @@ def _surer(candidate: Candidate, run: Run, finding: Finding) -> tuple[OpenEnd | 
             return None
     problem = replace(problem, doubts=doubts - {doubt})
     sure = confidence(problem, judged.trace)
-    if isinstance(fact, OpenEnd) and sure is Confidence.CERTAIN:
+    if not isinstance(fact, TwoStreams) and sure is Confidence.CERTAIN:
         # What the module shows of its stream says nothing of a caller that asks the object for it.
         sure = Confidence.LIKELY
     return fact, replace(finding, confidence=sure)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.interp.facts import joins
-from streamlint.judging.call_ends import OpenEnd
 from streamlint.order.hb import Verdict
 from streamlint.rules.base import (
     Judged,
@@ -139,7 +138,7 @@ def _is_filled_again(judged: Judged, problem: Problem, entry: Entry) -> bool:
         or judged.trace.buffers[problem.buffer].origin is Origin.ARGUMENT
     ):
         return False
-    if _plain_name(judged.trace.streams[side]) in entry.joined_elsewhere:
+    if plain_name(judged.trace.streams[side]) in entry.joined_elsewhere:
         return False
     filled = [
         number
@@ -165,42 +164,7 @@ def _takes_again(judged: Judged, problem: Problem, later: Op, entry: Entry) -> S
     return side if side is not None and own and _is_own(judged.trace, side, entry) else None
 
 
-def open_end(judged: Judged, problem: Problem) -> tuple[OpenEnd, Doubt] | None:
-    """The end of a call that may be open for good, and the doubt that does not hold if it is.
-
-    The stream is one that the module makes: an unseen caller that knows it got it from here.
-    """
-    if problem.earlier is None:
-        return None
-    first, later = judged.op(problem.earlier), judged.op(problem.later)
-    if _has_handle(first):
-        return None
-    if Doubt.RESULT in problem.doubts and is_handed_out(later) and first.at.call <= later.at.call:
-        doubt, stream = Doubt.RESULT, stream_of(first)
-    elif Doubt.ARGUMENT in problem.doubts and is_entry(first) and _reads_device_memory(judged, problem):
-        doubt, stream = Doubt.ARGUMENT, stream_of(later)
-    else:
-        return None
-    known = judged.trace.streams[stream] if stream is not None else None
-    if known is None or known.span is None or known.kind not in _MADE or is_of_caller(known):
-        return None
-    at = first.at if doubt is Doubt.RESULT else later.at
-    return OpenEnd(known.span, _plain_name(known), at.span, at.function, doubt is Doubt.RESULT), doubt
-
-
-_MADE = (StreamKind.NON_BLOCKING, StreamKind.BLOCKING)
-
-
-def _reads_device_memory(judged: Judged, problem: Problem) -> bool:
-    """Whether the later op reads an argument on a current or side stream that it did not name."""
-    later = judged.op(problem.later)
-    if not isinstance(later, (Launch, Copy)) or later.choice is StreamChoice.NAMED:
-        return False
-    reads = any(access.buffer == problem.buffer and access.mode.reads for access in later.accesses)
-    return reads and _is_device_memory(judged, problem)
-
-
-def _plain_name(stream: Stream) -> str:
+def plain_name(stream: Stream) -> str:
     return stream.name.partition("[")[0].rpartition(".")[2].rpartition(":")[2]
 
 
@@ -223,7 +187,7 @@ def _took_responsibility(judged: Judged, problem: Problem, entry: Entry) -> bool
     for_itself = used_on is not None and waits_for_itself(judged, problem, used_on)
     if isinstance(later, Launch) and for_itself:
         return True
-    if not _is_device_memory(judged, problem):
+    if not is_device_memory(judged, problem):
         return False
     if (isinstance(later, Copy) and for_itself) or is_forked_by_caller(judged, used_on, entry):
         return for_itself
@@ -270,7 +234,7 @@ def is_forked_by_caller(judged: Judged, used_on: StreamId | None, entry: Entry) 
     """
     if used_on is None or not entry.forked_elsewhere:
         return False
-    name = _plain_name(judged.trace.streams[used_on])
+    name = plain_name(judged.trace.streams[used_on])
     return name in entry.forked_elsewhere or joins.ALL_STREAMS in entry.forked_elsewhere
 
 
@@ -358,7 +322,7 @@ def _forgot_the_end(judged: Judged, problem: Problem, entry: Entry) -> bool:
     assert problem.earlier is not None
     made = judged.op(problem.earlier)
     side, current = stream_of(made), stream_of(judged.op(OpId(0)))
-    if side is None or not _is_own(judged.trace, side, entry) or _has_handle(made):
+    if side is None or not _is_own(judged.trace, side, entry) or has_handle(made):
         return False
     if made.at.call != judged.op(problem.later).at.call:
         return False
@@ -372,7 +336,7 @@ def _forgot_the_end(judged: Judged, problem: Problem, entry: Entry) -> bool:
         isinstance(op, Record) and is_announcement(judged.trace.events[op.event])
         for op in map(judged.op, records)
     )
-    name = _plain_name(judged.trace.streams[side])
+    name = plain_name(judged.trace.streams[side])
     if not begun or announced or name in entry.joined_elsewhere:
         return False
     # reduce(), then finish(), which waits for the stream: the end of the first was not forgotten.
@@ -380,7 +344,7 @@ def _forgot_the_end(judged: Judged, problem: Problem, entry: Entry) -> bool:
     return not any(_waits_for(judged, number, side) for number in after)
 
 
-def _has_handle(op: Op) -> bool:
+def has_handle(op: Op) -> bool:
     """``self.works.append(dist.all_reduce(x, async_op=True))``: the handle is waited for, not the stream."""
     return isinstance(op, Launch) and op.completes is not None
 
@@ -409,7 +373,7 @@ def _is_own(trace: Trace, stream: StreamId, entry: Entry) -> bool:
     known = trace.streams[stream]
     match known.kind:
         case StreamKind.NON_BLOCKING | StreamKind.BLOCKING:
-            others = known.handed or _is_argument(known) or is_of_caller(known)
+            others = known.handed or is_argument(known) or is_of_caller(known)
             return not others or _at_construction(known, entry)
         case StreamKind.UNKNOWN:
             return _at_construction(known, entry)
@@ -423,7 +387,7 @@ def is_of_caller(stream: Stream) -> bool:
     return passed is not None and not passed.rest and passed.part.startswith(".")
 
 
-def _is_argument(thing: Stream | Buffer) -> bool:
+def is_argument(thing: Stream | Buffer) -> bool:
     return thing.passed is not None and thing.passed.is_argument
 
 
@@ -440,7 +404,7 @@ def _is_handed_in(trace: Trace, stream: StreamId, entry: Entry) -> bool:
     known = trace.streams[stream]
     return (
         known.kind in (StreamKind.UNKNOWN, StreamKind.NON_BLOCKING, StreamKind.BLOCKING)
-        and (_is_argument(known) or is_of_caller(known))
+        and (is_argument(known) or is_of_caller(known))
         and not _is_own(trace, stream, entry)
     )
 
@@ -464,7 +428,7 @@ def _is_used_beside(judged: Judged, problem: Problem, later: Launch) -> bool:
     )
 
 
-def _is_device_memory(judged: Judged, problem: Problem) -> bool:
+def is_device_memory(judged: Judged, problem: Problem) -> bool:
     """Whether an argument is surely on the device: by its making, or because of what is done with it aside.
 
     A download shows it, and so does computing with a parameter itself. ``batch["x"]`` may be anything, and
@@ -482,6 +446,6 @@ def _is_device_memory(judged: Judged, problem: Problem) -> bool:
             return judged.trace.buffers[dst.buffer].space is Space.PINNED
         case Launch() as later:
             known = Doubt.OPAQUE not in problem.doubts or _is_used_beside(judged, problem, later)
-            return known and later.makes is Makes.VALUES and _is_argument(buffer)
+            return known and later.makes is Makes.VALUES and is_argument(buffer)
         case _:
             return False

@@ -171,3 +171,19 @@ TOUCHES_NOTHING = frozenset(
 
 READS_VARIABLES = frozenset(one.__name__ for one in (locals, vars, eval, exec))
 """Builtins that read variables of the function that calls them, without naming them."""
+
+CONTAINER_METHODS = frozenset(
+    name
+    for cls in (list, collections.deque, dict, collections.OrderedDict, set, queue.Queue)
+    for name in dir(cls)
+    if not name.startswith("_")
+) - {"join"}
+"""Methods by which containers and queues take things, and give them. Who joins a queue waits."""
+HANDLES_VALUES = frozenset(
+    one.__name__
+    for one in (
+        *(list, tuple, set, frozenset, dict, zip, enumerate, iter, next, reversed),
+        *(len, isinstance, bool, id, hash, type, print, repr, str),
+    )
+)
+"""Builtins that give what they are given, or ask what it is, and call none of its methods."""

@@ -418,6 +418,11 @@ def is_return(op: Op) -> bool:
     return op.role is Role.AFTER_CALL
 
 
+def is_read_by_caller(op: Op) -> bool:
+    """Whether it is what the host of the caller does with a result that is memory of the host."""
+    return isinstance(op, HostAccess) and is_return(op)
+
+
 def is_handed_out(op: Op) -> bool:
     """The same for what a generator yields, too: its consumer uses that before the generator goes on."""
     return op.role in (Role.AFTER_CALL, Role.AFTER_YIELD)

@@ -11,6 +11,7 @@ from streamlint.rules.base import (
     Judged,
     Problem,
     Rule,
+    is_return,
     quoted,
 )
 from streamlint.trace import Doubt, Space
@@ -18,6 +19,8 @@ from streamlint.witness import ByValue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from streamlint.order.conflicts import Conflict
 
 
 def check(judged: Judged) -> Iterator[Problem]:
@@ -35,13 +38,18 @@ def check(judged: Judged) -> Iterator[Problem]:
             later=conflict.later,
             earlier=conflict.earlier,
             buffer=conflict.buffer,
-            message=f"the host reads {pairs.subject(here, conflict)} while {name} may still be writing it",
-            label="read by the host",
+            message=f"{_read(here, conflict)} while {name} may still be writing it",
+            label="returned" if is_return(here.op(conflict.later)) else "read by the host",
             help=pairs.host_help(here, conflict),
             notes=pairs.notes(here, conflict),
             doubts=doubts,
         )
     yield from told_too_early.problems(judged, reads=True)
+
+
+def _read(judged: Judged, conflict: Conflict) -> str:
+    subject = pairs.subject(judged, conflict)
+    return f"{subject} is returned" if is_return(judged.op(conflict.later)) else f"the host reads {subject}"
 
 
 RULE = Rule(
@@ -75,6 +83,9 @@ done = torch.cuda.current_stream().record_event()
 done.synchronize()
 best = host.max().item()
 ```
+
+A function may return the target of a copy that is under way, and leave the wait to its caller. Where it
+records an event behind the copy, and no code waits for that event, this is reported too.
 
 ## Limits
 `host.numpy()` is a view, not a read; using the view is. A copy into pageable memory was measured

@@ -27,6 +27,8 @@ class Kind(Enumeration):
     """Names the module, and gets at its stream or event: ``loader.copy_stream``."""
     RECORDS = "records"
     """Gets at something of this name, and records events: ``table.consumed.record()``."""
+    AWAITS = "awaits"
+    """Gets at something of this name, and waits for events: ``loader.done.synchronize()``."""
     NAMES = "names"
     """Has all of some words, as a file has that imports several modules."""
     HAZARDS = "hazards"
@@ -53,8 +55,11 @@ class Search(NamedTuple):
                 return _reaches(module, thing, data)
             case Kind.RECORDS, (name,):
                 return _gets_at(name) in data and _words(Kind.RECORDS).search(data) is not None
+            case Kind.AWAITS, (name,):
+                return _gets_at(name) in data and _words(Kind.AWAITS).search(data) is not None
             case Kind.NAMES, names:
-                return all(_word(name.encode("utf-8", "surrogatepass")).search(data) for name in names)
+                texts = [name.encode("utf-8", "surrogatepass") for name in names]
+                return all(text in data for text in texts) and all(_word(one).search(data) for one in texts)
             case Kind.STORES_ANY, ():
                 return _STORES_ANY.search(data) is not None
             case Kind.HAZARDS, ():
@@ -98,6 +103,10 @@ def reaches(module: str, thing: str) -> Search:
 
 def records(thing: str) -> Search:
     return Search(Kind.RECORDS, (thing,))
+
+
+def awaits(thing: str) -> Search:
+    return Search(Kind.AWAITS, (thing,))
 
 
 def names(*words: str) -> Search:

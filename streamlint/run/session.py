@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
@@ -15,12 +16,13 @@ from streamlint.interp.facts import text_order, touching
 from streamlint.interp.state.budgets import Budgets, FileCut, OutOfResources
 from streamlint.interp.state.project import Project
 from streamlint.judging import words
-from streamlint.judging.call_ends import Ends, Facts, TwoStreams
+from streamlint.judging.call_ends import Ends, Fact, Facts, OpenEnd, Unawaited
 from streamlint.judging.judge import Conditional, findings_of
 from streamlint.judging.merging import mended_alike, merge
 from streamlint.models import vocabulary
 from streamlint.prefilter import may_hold_comments
 from streamlint.run import collector, frames, searches
+from streamlint.run.elsewhere import Elsewhere
 from streamlint.run.plain import of_plain_file
 from streamlint.run.results import FileResult, Reads, Settings
 from streamlint.run.searches import Kind
@@ -89,7 +91,9 @@ class Session:
     def _new_project(self) -> Project:
         """One for each file: what it remembers was looked up for this file, and that is noted."""
         self._looked_up, self._searched, self._recorded = set(), {}, {}
-        return Project(self._load, self._assigning, self._calling, self._storing, self._hazards)
+        project = Project(self._load, self._assigning, self._calling, self._storing, self._hazards)
+        self._elsewhere = Elsewhere(self.tree, project, self._matching)
+        return project
 
     def _load(self, name: str) -> ir.Module | None:
         self._looked_up.add(name)
@@ -193,6 +197,10 @@ class Session:
             for item in found
             if not (item.on_every_path and (cut or item.finding.primary in facts.needed))
             and (
+                item.only_if is None
+                or facts.ends.show(item.only_if, partial(self._elsewhere.may_be_awaited, module))
+            )
+            and (
                 item.unless_recorded is None
                 or not (
                     item.unless_recorded.span in facts.recorded
@@ -239,12 +247,20 @@ class Session:
         except (FileCut, RecursionError):  # time ran out, or the text is nested too deep
             return Plans({}, tuple(wanted), whole=False)
 
+    def _shows(self, ends: Ends, fact: Fact, module: ir.Module) -> bool:
+        return ends.show(fact, partial(self._elsewhere.may_be_awaited, module))
+
     def _as_sure_as(self, item: Conditional, ends: Ends, text: text_order.Text) -> Finding:
         """The finding, surer where neither a path nor the text supplies the order that it misses."""
-        if item.surer is None or not ends.show(item.surer[0]):
+        if item.surer is None or not ends.show(
+            item.surer[0], partial(self._elsewhere.may_be_awaited, text.module)
+        ):
             return item.finding
         end, surer = item.surer
-        if isinstance(end, TwoStreams):
+        if isinstance(end, Unawaited) and end.name and any(text.joins(end.name, end.work)):
+            # self.state.stream: other code waits for the stream itself.
+            return item.finding
+        if not isinstance(end, OpenEnd):
             return surer
         in_text = text.joins if end.returned else text.forks
         for place, function in in_text(end.name, end.stream):
@@ -341,21 +357,7 @@ class Session:
         """Whether files other than ``where`` record an event of this name."""
         for other in self.project.others(self._matching(searches.records(name)), where):
             if text_order.recorded_by_others(other, name, ""):
-                yield made_in is None or self._may_meet(made_in, other)
-
-    def _may_meet(self, module: ir.Module, other: ir.Module) -> bool:
-        """Whether two files may be parts of one program, so that objects of one get into the other.
-
-        They are of one package, or one of them or a third file imports the other. Scripts of one folder
-        (``examples/train.py``, ``examples/serve.py``) know nothing of each other.
-        """
-        mine, its = _imported_as(module), _imported_as(other)
-        return (
-            mine == its
-            or its in _imported_names(module)
-            or mine in _imported_names(other)
-            or bool(self._matching(searches.names(mine, its)))
-        )
+                yield made_in is None or self._elsewhere.may_meet(made_in, other)
 
     def _is_named_elsewhere(self, module: ir.Module, thing: str) -> bool:
         """Whether another file that names the module gets at a stream or event: ``loader.copy_stream``."""
@@ -479,14 +481,3 @@ def _statistics(project: Project, module: ir.Module, covered: set[str], approxim
         else:
             exact += 1
     return Statistics(exact=exact, cut=cut, skipped=skipped)
-
-
-def _imported_as(module: ir.Module) -> str:
-    """What imports of a module begin with: its topmost package, or the name of its file."""
-    return PurePath(module.path).stem if module.name.startswith("<") else module.name.partition(".")[0]
-
-
-def _imported_names(module: ir.Module) -> set[str]:
-    """All parts of what a module imports."""
-    found = {part for imported in module.imports for part in imported.module.split(".")}
-    return found | {imported.attribute for imported in module.imports if imported.attribute is not None}

@@ -202,6 +202,14 @@ class Stream:
 
 
 @frozen()
+class Holders:
+    """The names by which code gets at something: attributes of objects, and variables of its module."""
+
+    attributes: frozenset[str]
+    variables: frozenset[str]
+
+
+@frozen()
 class Event:
     id: EventId
     device: DeviceId
@@ -228,6 +236,8 @@ class Event:
     """Whether a call from outside gave it back: its caller may wait for it."""
     lost: bool = False
     """Whether nothing held it any more when the call ended that recorded it: nobody can wait for it."""
+    holders: Holders | None = None
+    """What holds it when a call is over, if that is known; none of a caller, or of code that is not seen."""
     lane: LaneId = MAIN_LANE
     """The host thread that made it."""
 

@@ -8,7 +8,7 @@ from streamlint import ir
 from streamlint.frozen import frozen
 from streamlint.interp.facts import decorators, touching
 from streamlint.interp.state.values import ClassV, FuncV
-from streamlint.models import host
+from streamlint.models import host, vocabulary
 from streamlint.models.schema import Lib
 from streamlint.models.torch import FORWARD_HOOKS, GRADIENT_HOOKS
 from streamlint.trace import MonitorKind
@@ -47,7 +47,8 @@ def relevant(project: Project, module: ir.Module) -> Relevant:
                 case _:
                     pass
     partners = (decl for cls in ir.all_classes(module) for decl in _partners_of_threads(project, module, cls))
-    own = {*_kernels(project, module), *partners}
+    results = (decl for cls in ir.all_classes(module) for decl in _readers_of_results(cls))
+    own = {*_kernels(project, module), *partners, *results}
     hot |= {decl.name for decl in own}
     hot -= {"__init__"}
     hot |= {
@@ -133,6 +134,20 @@ def _partners_of_threads(project: Project, module: ir.Module, cls: ir.ClassDecl)
     if not any(touching.touches(project, bodies[name]) for name in handed):
         return set()
     return {decl for decl in cls.methods.values() if not _USES_QUEUES.isdisjoint(decl.called)}
+
+
+def _readers_of_results(cls: ir.ClassDecl) -> set[ir.FunctionDecl]:
+    """Methods that use what others leave under way, of a class that records events and waits for nothing.
+
+    ``self.host = x.to("cpu", non_blocking=True); self.done.record()`` in the constructor, and
+    ``def result(self): return self.host``.
+    """
+    recording = [decl for decl in cls.methods.values() if not vocabulary.RECORDS.isdisjoint(decl.called)]
+    others = [decl for decl in cls.methods.values() if decl not in recording]
+    if not recording or any(not vocabulary.ORDERS.isdisjoint(decl.called) for decl in others):
+        return set()
+    left = {name for decl in recording for name, _ in decl.given}
+    return {decl for decl in others if not left.isdisjoint(decl.own)}
 
 
 _USES_QUEUES = ir.PUTS | host.WAITS[MonitorKind.QUEUE]

@@ -259,7 +259,7 @@ def recorded_by_others(module: ir.Module, name: str, owner: str) -> bool:
     ``for table in self.tables: table.consumed.record(stream)``. A class that makes an event of that name
     records its own: ``self.consumed.record()`` there tells nothing.
     """
-    makers = {decl.qualname.rpartition(".")[0] for decl in ir.all_functions(module) if _makes(decl, name)}
+    makers = {decl.qualname.rpartition(".")[0] for decl in ir.all_functions(module) if makes(decl, name)}
     for decl in ir.all_functions(module):
         if name not in decl.names or (owner and decl.qualname.startswith(f"{owner}.")):
             continue
@@ -351,7 +351,7 @@ def _statements(module: ir.Module, qualname: str) -> Iterator[object]:
             yield from ir.walk(function.body)
 
 
-def _makes(decl: ir.FunctionDecl, name: str) -> bool:
+def makes(decl: ir.FunctionDecl, name: str) -> bool:
     """``self.consumed = torch.cuda.Event()``"""
     return any(
         given == name

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import models
 from streamlint.frozen import replace
-from streamlint.interp.state import giving_up, lifetime, names, reach, symbols
+from streamlint.interp.state import giving_up, held_by, lifetime, names, reach, symbols
 from streamlint.interp.state.values import BufferV, EventV, FuncV, HeapV, TupleV, Value, reading
 from streamlint.models.schema import Lib
 from streamlint.trace import (
@@ -14,8 +14,11 @@ from streamlint.trace import (
     BufferId,
     Copy,
     Doubt,
+    Event,
     EventId,
     Evidence,
+    HostAccess,
+    HostEffect,
     Launch,
     Mode,
     Record,
@@ -81,6 +84,7 @@ def end_call(m: Machine, results: Iterable[BufferV], span: Span, *, uses_argumen
     work = [op for op in m.ops if isinstance(op, (Launch, Copy))]
     here = [op for op in work if op.at.call == m.call]
     views = list(results)
+    _read_by_host(m, views, span)
     if all(op.stream == stream and not (isinstance(op, Launch) and op.graph is not None) for op in here):
         views = _written_aside(m, views, work)
         if not views:
@@ -105,6 +109,32 @@ def end_call(m: Machine, results: Iterable[BufferV], span: Span, *, uses_argumen
     for of, accesses in used.items():
         site = m.site(span)
         m.emit(Launch(site, role=Role.AFTER_CALL, stream=of, accesses=tuple(accesses), name="after the call"))
+
+
+def _read_by_host(m: Machine, views: Iterable[BufferV], span: Span) -> None:
+    """The op that stands for what a caller reads of memory of the host that copies are to fill.
+
+    Only where an event is recorded behind the copy: whoever calls what has none may know another way to wait.
+    """
+    announced: set[StreamId] = set()
+    filled: set[BufferId] = set()
+    for op in reversed(m.ops):
+        match op:
+            case Record() if _announces(m.events[op.event]):
+                announced.add(op.stream)
+            case Copy(host=HostEffect.ASYNC) if op.stream in announced:
+                filled.add(op.dst.buffer)
+            case _:
+                pass
+    used = dict.fromkeys(view for view in views if view.id in filled and m.space(view).on_host)
+    if used:
+        accesses = tuple(reading(view, _RESULT) for view in used)
+        m.emit(HostAccess(m.site(span), m.lane, role=Role.AFTER_CALL, accesses=accesses, name="return"))
+
+
+def _announces(event: Event) -> bool:
+    """Whether it may have been recorded for somebody to wait for."""
+    return not (event.implied or event.of_call or event.timing)
 
 
 def _consumer(m: Machine, view: BufferV, current: StreamId) -> StreamId:
@@ -162,8 +192,13 @@ def lose_events(m: Machine) -> None:
     """What a call from outside has recorded and nothing holds any more when it ends, nobody waits for."""
     recorded = {op.event for op in m.ops if isinstance(op, Record) and op.at.call == m.call}
     own = {number for number in recorded if not m.events[number].implied and not m.events[number].handed}
-    for number in own - reach.held_events(m) if own else ():
+    held = own & reach.held_events(m) if own else own
+    for number in own - held:
         m.events[number] = replace(m.events[number], lost=True)
+    begun = {op.event for op in m.ops if isinstance(op, Record) and not op.at.call}
+    by = held_by.holders(m, held | begun) if held or begun else {}
+    for number in held | begun:
+        m.events[number] = replace(m.events[number], holders=by.get(number))
 
 
 def come_again(m: Machine, func: FuncV, number: int) -> None:

@@ -1,0 +1,83 @@
+"""Ends of a call that may be open for good: what the entries of a module must show together for that."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint.judging.call_ends import OpenEnd, Unawaited
+from streamlint.judging.responsibility import (
+    has_handle,
+    is_argument,
+    is_device_memory,
+    is_of_caller,
+    plain_name,
+)
+from streamlint.rules.base import is_entry, is_handed_out, is_read_by_caller, is_return, stream_of
+from streamlint.trace import Copy, Doubt, Launch, Origin, StreamChoice, StreamKind
+
+if TYPE_CHECKING:
+    from streamlint.rules.base import Judged, Problem
+
+
+def open_end(judged: Judged, problem: Problem) -> tuple[OpenEnd, Doubt] | None:
+    """The end of a call that may be open for good, and the doubt that does not hold if it is.
+
+    The stream is one that the module makes: an unseen caller that knows it got it from here.
+    """
+    if problem.earlier is None:
+        return None
+    first, later = judged.op(problem.earlier), judged.op(problem.later)
+    if has_handle(first):
+        return None
+    if Doubt.RESULT in problem.doubts and is_handed_out(later) and first.at.call <= later.at.call:
+        doubt, stream = Doubt.RESULT, stream_of(first)
+    elif Doubt.ARGUMENT in problem.doubts and is_entry(first) and _reads_device_memory(judged, problem):
+        doubt, stream = Doubt.ARGUMENT, stream_of(later)
+    else:
+        return None
+    known = judged.trace.streams[stream] if stream is not None else None
+    if known is None or known.span is None or known.kind not in _MADE or is_of_caller(known):
+        return None
+    at = first.at if doubt is Doubt.RESULT else later.at
+    returned = doubt is Doubt.RESULT
+    of_caller = problem.buffer is not None and judged.trace.buffers[problem.buffer].origin is Origin.ARGUMENT
+    return OpenEnd(known.span, plain_name(known), at.span, at.function, returned, of_caller), doubt
+
+
+def left_by_event(judged: Judged, problem: Problem) -> Unawaited | None:
+    """What must hold where a result is handed out that a stream of the object's still writes.
+
+    Somebody has made the stream for it, and may wait for that. But an event is recorded behind the work: so
+    the code itself means to wait for it.
+    """
+    if problem.earlier is None or Doubt.RESULT not in problem.doubts:
+        return None
+    first, later = judged.op(problem.earlier), judged.op(problem.later)
+    stream = stream_of(first)
+    known = judged.trace.streams[stream] if stream is not None else None
+    if known is None or known.kind is not StreamKind.UNKNOWN or known.handed or is_argument(known):
+        return None
+    if has_handle(first) or is_of_caller(known) or not is_return(later) or problem.buffer is None:
+        return None
+    if judged.trace.buffers[problem.buffer].origin is Origin.ARGUMENT:
+        return None
+    return Unawaited(first.at.span, plain_name(known))
+
+
+_MADE = (StreamKind.NON_BLOCKING, StreamKind.BLOCKING)
+
+
+def _reads_device_memory(judged: Judged, problem: Problem) -> bool:
+    """Whether the later op reads an argument on a current or side stream that it did not name."""
+    later = judged.op(problem.later)
+    if not isinstance(later, (Launch, Copy)) or later.choice is StreamChoice.NAMED:
+        return False
+    reads = any(access.buffer == problem.buffer and access.mode.reads for access in later.accesses)
+    return reads and is_device_memory(judged, problem)
+
+
+def read_by_caller(judged: Judged, problem: Problem) -> Unawaited | None:
+    """What makes a mistake of handing out memory of the host that a copy is to fill."""
+    if problem.earlier is None or not is_read_by_caller(judged.op(problem.later)):
+        return None
+    return Unawaited(judged.op(problem.earlier).at.span)
