@@ -128,6 +128,7 @@ def sequence(
     elsewhere = _ordering_elsewhere(module, order, methods)
 
     def body(m: Machine) -> None:
+        m.packs = methods.packs
         made, before = construction.make_and_call(m, order[0])
         m.orders_between = bool(elsewhere)
         if repeat:

@@ -6,14 +6,15 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from streamlint import ir
+from streamlint.frozen import replace
 from streamlint.interp.facts import classes
 from streamlint.interp.library import saved_hooks, storage, tensors
 from streamlint.interp.state import lifetime, symbols
 from streamlint.interp.state.put_off import Applied
-from streamlint.interp.state.values import FuncV, SymV, TupleV, Value, reading
+from streamlint.interp.state.values import Flavor, FuncV, SymV, TupleV, Value, reading
 from streamlint.models.autograd import BACKWARD, FORWARD
 from streamlint.models.schema import Lib
-from streamlint.trace import Doubt, Launch
+from streamlint.trace import Access, Doubt, Evidence, Launch, Mode, Origin, Space
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -102,6 +103,27 @@ def computes(m: Machine, span: Span) -> None:
     stream, by = m.current_stream(Lib.TORCH).id, Lib.TORCH.product
     op = Launch(m.site(span), m.lane, stream=stream, accesses=(), name=BACKWARD, library=by)
     m.last_backward = m.emit(op)
+
+
+def saved_by_others(m: Machine, func: FuncV) -> tuple[list[Value], dict[str, Value]] | None:
+    """What a hook of saved tensors gets of an operator that is not seen; None for other functions.
+
+    The operator has read it on the stream that is current in the hook, behind the one that made it. Nobody
+    else holds it then: ``host.copy_(x, non_blocking=True)`` aside, ``return key``, and its memory is free.
+    """
+    code = func.function.beginning()[0] if isinstance(func.function, ir.FunctionDecl) else None
+    if code is None or func.receiver is None or code.name not in m.packs or len(code.params) != OF_HOOK:
+        return None
+    stream, name = m.current_stream(Lib.TORCH).id, code.params[-1].name
+    span = func.function.span
+    saved = m.new_buffer(name, Space.DEVICE, Origin.RESULT, Flavor.TORCH, span, stream)
+    m.buffers[saved.id] = replace(m.buffers[saved.id], kind=Evidence.INFERRED, residence=Evidence.INFERRED)
+    tensors.launch(m, span, [Access(saved.id, Mode.UPDATE)], "operator")
+    return [saved], {}
+
+
+OF_HOOK = 2
+"""Parameters of a method that is a hook of saved tensors: its object, and the tensor."""
 
 
 def asks_for_saved(m: Machine, span: Span) -> None:

@@ -44,7 +44,11 @@ def call_outside(m: Machine, func: FuncV, number: int) -> None:
     if isinstance(func.function, ir.FunctionDecl) and not m.constructing:
         m.targets[number] = Target(func.function)
     skip = 1 if func.receiver is not None else 0
-    args, kwargs = hooks.by_autograd(m, func, number) or outside_arguments(m, func, number, skip=skip)
+    args, kwargs = (
+        hooks.by_autograd(m, func, number)
+        or autograd.saved_by_others(m, func)
+        or outside_arguments(m, func, number, skip=skip)
+    )
     device, thread = devices.current(m), threads.class_of_body(m, func)
     if thread is not None:
         devices.select(m, devices.of_new_thread(m))

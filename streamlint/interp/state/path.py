@@ -261,6 +261,8 @@ class Path:
     """The call from outside, of a hook, with which the backward pass that runs began ..."""
     orders_between: bool = False
     """... and whether who begins the next one may call something in between that orders."""
+    packs: frozenset[str] = frozenset()
+    """Methods of the object at hand that autograd calls with what an operator saves: ``self.pack``."""
     saving: tuple[Value, Value] | None = None
     """Hooks of saved tensors of the block that runs ..."""
     saved: list[Saved] = field(default_factory=list)
