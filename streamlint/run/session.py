@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from functools import partial
-from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from streamlint import ir, notebook

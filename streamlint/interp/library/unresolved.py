@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from streamlint.interp.facts import makers
-from streamlint.interp.library import devices, escape, graphs, processes, tensors
+from streamlint.interp.library import devices, escape, graphs, processes, tensors, weakly
 from streamlint.interp.state import lifetime, names, spelling, symbols
 from streamlint.interp.state.values import (
     NONE,
@@ -75,6 +75,7 @@ def opaque(
     if _signals(last) or (last == "barrier" and _made_by(m, function) == torch_model.SHARED_MEMORY):
         escape.barrier(m, escape.all_streams(m), span, name, Doubt.SIGNAL)
     values = [names.settle(m, value) for value in (*args, *kwargs.values())]
+    weakly.given_away(m, values)
     processes.note(m, last, function if isinstance(function, str) else _made_by(m, function), values, span)
     unwrapped = _status_check(values)
     if unwrapped is not None:

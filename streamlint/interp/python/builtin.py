@@ -130,6 +130,8 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
         return _builtin(m, last, args, kwargs, span)
     if path == "random.choice" and args:
         return containers.index(m, args[0], m.fresh("choice", span), span)
+    if path == weakly.FINALIZE and len(args) > 1:
+        return weakly.finalizer(m, args, kwargs, span)
     if path == "weakref.ref" and args:
         return weakly.referring(m, args[0], span)
     if path.startswith(python.TOLD_TO_OTHERS):

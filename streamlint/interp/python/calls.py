@@ -194,8 +194,8 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
         case SymV(symbols.Call(symbols.Name("type"), _)) if kinds.takes_container(m, args) and not kwargs:
             # type(batch)(x.to(device) for x in batch): what it holds is what it is given.
             return args[0]
-        case SymV(symbol) if symbol in m.life.weak:
-            return weakly.referred(m, func)
+        case SymV() if weakly.is_called(m, func):
+            return weakly.called(m, func, span)
         case SymV(symbol) if m.makers.get(symbol) in host.MAKE_CLASSES:
             # Handle = namedtuple("Handle", "ptr"): an object that keeps what it is given.
             return m.fresh("object", span, (*args, *kwargs.values()))
@@ -322,6 +322,8 @@ def call_method(
             return object_methods.method(m, receiver, name, args, kwargs, span)
         case GeneratorV() if name == "send" and (sent := iterators.sent(m, receiver, args, span)) is not None:
             return sent
+        case SymV() if weakly.is_finalizer(m, receiver):
+            return weakly.method(m, receiver, name)
         case SymV():
             return symbolic_method(m, receiver, name, args, kwargs, span)
         case ConstV(str() | bytes()):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.frozen import replace
-from streamlint.interp.facts import answers, arms
+from streamlint.interp.facts import answers, arms, classes
 from streamlint.interp.library import monitors, tensors, threads, used_as
 from streamlint.interp.python import keys, kinds, objects
 from streamlint.interp.state import elements, lengths, names, rings, symbols
@@ -322,9 +322,31 @@ def _known(m: Machine, op: str, left: Value, right: Value) -> bool | None:
                 keys.are_two(m, symbol_of(left), one) for one in held.entries
             ):
                 return False
-            return None if held.named or held.items else False
+            return None if held.named else _is_among(m, left, held.items)
         case _:
             return None
+
+
+def _is_among(m: Machine, sought: Value, items: list[Value]) -> bool | None:
+    """Whether a list or a set of known elements holds a stream, an event or an object.
+
+    ``if stream not in self._forked:``, of a list with the streams of earlier passes: as often as it is asked,
+    what has come and gone since counts, so that no answer of the path stands for it.
+    """
+    if items and not isinstance(sought, (StreamV, EventV, HeapV)):
+        return None
+    told = [None if _says_itself(m, sought, item) else _known(m, "==", sought, item) for item in items]
+    return True if True in told else None if None in told else False
+
+
+def _says_itself(m: Machine, *compared: Value) -> bool:
+    """Whether the class of one of two objects may say when they are equal: ``@dataclass``, ``__eq__``."""
+    return any(
+        isinstance(one, HeapV)
+        and (cls := m.heap[one.id].cls) is not None
+        and (classes.method(m, one, "__eq__") is not None or classes.dataclass_fields(m, cls) is not None)
+        for one in compared
+    )
 
 
 def _are_counted(m: Machine, one: Symbol, other: Symbol) -> bool:

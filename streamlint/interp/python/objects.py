@@ -18,6 +18,7 @@ from streamlint.interp.library import (
     threads,
     torch_modules,
     used_as,
+    weakly,
 )
 from streamlint.interp.python import fields, given_objects, variables
 from streamlint.interp.state import arguments, elements, giving_up, lifetime, names, naming, symbols
@@ -96,6 +97,8 @@ def attribute(m: Machine, value: Value, name: str, span: Span) -> Value:
             return MethodV(value, name)
         case SymV() if name in models.ALIKE_IN_C:
             return ApiV(models.ALIKE_IN_C[name])
+        case SymV() if name == weakly.ALIVE and weakly.is_finalizer(m, value):
+            return weakly.is_alive(m, value)
         case SymV(of, holds):
             symbol = given_objects.member(m, of, name)
             stored = m.roles.get(symbol)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import assert_never
 
 from streamlint import ir
-from streamlint.interp.library import annotated, callbacks, escape, in_place, monitors
+from streamlint.interp.library import annotated, callbacks, escape, in_place, monitors, weakly
 from streamlint.interp.python import (
     binding,
     comparisons,
@@ -50,6 +50,7 @@ def run(m: Machine, s: ir.Stmt) -> None:
     frame = m.frames[-1]
     frame.statement = s.span
     frame.born = len(m.buffers)
+    frame.objects = len(m.heap)
     frame.asked = len(m.oracle.taken)
     if frame.entered < 0:
         frame.entered = frame.born
@@ -127,6 +128,8 @@ def run(m: Machine, s: ir.Stmt) -> None:
             assert_never(s)
     giving_up.used_since(m)
     lifetime.after_statement(m, s.span)
+    if m.life.finalizers:
+        weakly.after_statement(m, s.span)
     if m.watch is not None:
         m.watch.ended(m, s)
 

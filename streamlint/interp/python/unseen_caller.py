@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 from streamlint import ir
 from streamlint.frozen import replace
 from streamlint.interp.facts import call_keys, classes, given_classes, guesses, kinds, several
-from streamlint.interp.library import autograd, devices, escape, hooks, tensors, threads, torch_modules
+from streamlint.interp.library import (
+    autograd,
+    devices,
+    escape,
+    hooks,
+    tensors,
+    threads,
+    torch_modules,
+    weakly,
+)
 from streamlint.interp.state import arguments, callers, lifetime, names, stored, symbols
 from streamlint.interp.state.ends import PathEnds, Returned
 from streamlint.interp.state.scope import Scope, Target
@@ -56,6 +65,8 @@ def call_outside(m: Machine, func: FuncV, number: int) -> None:
     try:
         m.last_return = None
         result = m.python.call(m, func, args, kwargs, func.function.span)
+        with lifetime.holding(m, TupleV((func, result))):
+            weakly.after_statement(m, func.function.span)
         _used_by_caller(m, result, func.function.span)
         if isinstance(result, GeneratorV):
             m.python.run_generator(m, result, lambda v: _consumed(m, v), func.function.span)

@@ -58,6 +58,8 @@ class Frame:
     """Buffers there were when the running statement began ..."""
     entered: int = -1
     """... and when the first one did."""
+    objects: int = 0
+    """Objects there were when the running statement began."""
     asked: int = 0
     """Open tests there had been on the path when the running statement began ..."""
     tested: ir.If | ir.While | ir.Choice | ir.Match | None = None

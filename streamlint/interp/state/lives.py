@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from streamlint.frozen import replace
+from streamlint.frozen import frozen, replace
 from streamlint.models.schema import Lib
 
 if TYPE_CHECKING:
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from streamlint.interp.state.values import (
         BufferV,
         Flavor,
+        PartialV,
         Value,
     )
     from streamlint.source import Span
@@ -23,6 +24,16 @@ if TYPE_CHECKING:
         MonitorId,
         StreamId,
     )
+
+
+@frozen()
+class Finalizer:
+    """``weakref.finalize(pages, unpin, array)``: it runs when it is called, or when the object goes."""
+
+    of: Value
+    does: PartialV
+    kept: bool = False
+    """Whether code that is not seen got the object, and may hold it."""
 
 
 @dataclass(slots=True)
@@ -97,6 +108,8 @@ class Lifetimes:
     """Gradients of a backward pass in sight: autograd has allocated them."""
     weak: dict[Symbol, Value] = field(default_factory=dict)
     """What weak references lead to, which they do not hold."""
+    finalizers: dict[Symbol, Finalizer | None] = field(default_factory=dict)
+    """What ``weakref.finalize`` gave; None of those that have run, or were taken back."""
     scans: int = 0
 
 

@@ -82,6 +82,28 @@ def held_events(m: Machine) -> set[EventId]:
     return found
 
 
+def unreachable_objects(m: Machine, wanted: set[int]) -> set[int]:
+    """The wanted objects that nothing holds: also not the running statement of a caller that has made one."""
+    callers = [frame for frame in m.frames[:-1] if frame.statement is not None]
+    missing = {number for number in wanted if all(number < frame.objects for frame in callers)}
+    seen: set[int] = set()
+    scopes: cells.Seen = set()
+    waiting = [*_roots(m), *m.roles.values()]
+    while waiting and missing:
+        match waiting.pop():
+            case HeapV(number) if number not in seen:
+                seen.add(number)
+                missing.discard(number)
+                waiting += _held_by(m.heap[number])
+            case CallbackV(func=func):
+                waiting.append(func)
+            case HeapV():
+                pass
+            case value:
+                waiting += inside(m, value, scopes)
+    return missing
+
+
 def _not_reached(m: Machine, roots: Iterable[Value], missing: set[BufferId]) -> set[BufferId]:
     seen: set[int] = set()
     scopes: cells.Seen = set()
@@ -209,6 +231,7 @@ def _roots(m: Machine) -> Iterator[Value]:
     yield from (v for place, v in m.roles.items() if stored.owned(place) is None and place not in m.guesses)
     yield from m.remembered.values()
     yield from m.life.moved.values()
+    yield from (one.does for one in m.life.finalizers.values() if one is not None)
     # While a module's own body runs, its names are in the frame, and what others see lags behind.
     base = m.frames[0]
     own = base.env.names.keys() if base.function == base.env.module else ()
