@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.frozen import changed, frozen
+from streamlint.frozen import frozen, replace
 from streamlint.interp.facts import text_order
 from streamlint.interp.state.values import ClassV
 from streamlint.models import python, vocabulary
@@ -45,7 +45,7 @@ def may_be_awaited(project: Project, module: ir.Module, held: Held) -> tuple[boo
             use.follow()
             if use.does_more():
                 return True, held
-            held = changed(held, attributes=held.attributes | use.kept)
+            held = replace(held, attributes=held.attributes | use.kept)
         if held == known:
             return False, held
 

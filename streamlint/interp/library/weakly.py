@@ -6,9 +6,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from streamlint.frozen import replace
 from streamlint.interp.state import reach
 from streamlint.interp.state.lives import Finalizer
 from streamlint.interp.state.values import NONE, BufferV, ConstV, HeapV, PartialV, SymV, Value
