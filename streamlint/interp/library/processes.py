@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.frozen import replace
+from streamlint.interp.facts import process_targets
 from streamlint.interp.library import escape, tensors
+from streamlint.interp.state import arguments, symbols
 from streamlint.interp.state.values import EventV, Flavor
 from streamlint.models import aside
 from streamlint.models.schema import Lib
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
     from streamlint.interp.library.call import Call
     from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.symbols import Symbol
     from streamlint.interp.state.values import Value
     from streamlint.source import Span
 
@@ -58,6 +61,18 @@ def opened(call: Call) -> Value:
     made = m.new_buffer("", Space.DEVICE, Origin.ALLOCATED, Flavor.POINTER, call.span)
     m.shared[made.id] = None
     return made
+
+
+def maker(m: Machine, method: Symbol) -> str:
+    """Who made the queue whose method is called, if it is a parameter of what a process runs.
+
+    ``def rollout(outbox): ... outbox.put(chunk)``, with ``Process(target=rollout, args=(queue,))``.
+    """
+    given = arguments.passed(method.of) if isinstance(method, symbols.Attr) else None
+    target = m.targets.get(given.call) if given is not None and given.is_argument else None
+    if target is None or not process_targets.runs_in_process(m.project, target):
+        return ""
+    return process_targets.PACKAGE
 
 
 def note(m: Machine, name: str, maker: str, values: Sequence[Value], span: Span) -> None:

@@ -76,7 +76,8 @@ def opaque(
         escape.barrier(m, escape.all_streams(m), span, name, Doubt.SIGNAL)
     values = [names.settle(m, value) for value in (*args, *kwargs.values())]
     weakly.given_away(m, values)
-    processes.note(m, last, function if isinstance(function, str) else _made_by(m, function), values, span)
+    made_by = function if isinstance(function, str) else _made_by(m, function) or processes.maker(m, function)
+    processes.note(m, last, made_by, values, span)
     unwrapped = _status_check(values)
     if unwrapped is not None:
         return unwrapped

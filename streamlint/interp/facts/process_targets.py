@@ -1,0 +1,61 @@
+"""Which functions other processes run: what these are given leads to another process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint import ir
+from streamlint.interp.facts import scopes
+from streamlint.interp.state.kept import Kept
+from streamlint.interp.state.values import FuncV
+from streamlint.models import aside
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from streamlint.interp.state.project import Project
+    from streamlint.interp.state.scope import Target
+    from streamlint.source import Span
+
+PACKAGE = "multiprocessing"
+_RUNS: Kept[Span, bool] = Kept()
+
+
+def runs_in_process(project: Project, target: Target) -> bool:
+    """Whether its module has a process run a function: ``context.Process(target=rollout, args=(outbox,))``.
+
+    A queue or a pipe that such a function is given is one between processes: no other can be passed.
+    """
+    return project.once(_RUNS, target.span, lambda: _is_given(project, target))
+
+
+def _is_given(project: Project, target: Target) -> bool:
+    module = project.module(target.module)
+    if module is None or target.function is None or target.cls is not None:
+        return False
+    if not any(PACKAGE in one.module.split(".") for one in module.imports):
+        return False
+    return any(
+        argument.keyword == "target" and _is_function(project, target, argument.value)
+        for call in _starts(project, module)
+        for argument in call.args
+    )
+
+
+def _starts(project: Project, module: ir.Module) -> Iterator[ir.Call]:
+    bodies = [module.load_body()] if aside.STARTS_PROCESS in module.body_names else []
+    for decl, cls in scopes.methods_and_functions(module):
+        if aside.STARTS_PROCESS in decl.called:
+            scope = scopes.scope_of(module, decl, cls)
+            bodies += [scope.function.body] if scope is not None else []
+    for body in bodies:
+        for node in ir.walk(body, functions=True):
+            if isinstance(node, ir.Call) and ir.called(node) == aside.STARTS_PROCESS:
+                yield node
+
+
+def _is_function(project: Project, target: Target, e: ir.Expr) -> bool:
+    if not isinstance(e, ir.Name):
+        return False
+    known = project.member(target.module, e.id)
+    return isinstance(known, FuncV) and known.function is target.function
