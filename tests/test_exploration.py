@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from streamlint.interp.state import symbols
-from streamlint.interp.state.decisions import MOST_IN_VAIN, Exploration
+from streamlint.interp.state.decisions import TRIES_IN_VAIN, Exploration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,7 +97,7 @@ def test_what_an_arm_brought_makes_the_other_tests_worth_a_path() -> None:
 
 def test_tests_that_tell_of_nothing_end_where_they_show_nothing_new() -> None:
     tests = dict.fromkeys(("a", "b", "c", "d", "e"), False)
-    assert len(Program(tests, same, busy=always).paths()) == 1 + MOST_IN_VAIN
+    assert len(Program(tests, same, busy=always).paths()) == 1 + TRIES_IN_VAIN
     assert len(Program(tests, new, busy=always).paths()) == 12
 
 

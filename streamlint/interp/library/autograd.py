@@ -111,8 +111,10 @@ def saved_by_others(m: Machine, func: FuncV) -> tuple[list[Value], dict[str, Val
     The operator has read it on the stream that is current in the hook, behind the one that made it. Nobody
     else holds it then: ``host.copy_(x, non_blocking=True)`` aside, ``return key``, and its memory is free.
     """
-    code = func.function.beginning()[0] if isinstance(func.function, ir.FunctionDecl) else None
-    if code is None or func.receiver is None or code.name not in m.packs or len(code.params) != OF_HOOK:
+    if func.receiver is None or func.function.name not in m.packs:
+        return None
+    code = ir.code_of(func.function)
+    if code is None or len(code.params) != OF_HOOK:
         return None
     stream, name = m.current_stream(Lib.TORCH).id, code.params[-1].name
     span = func.function.span

@@ -192,7 +192,7 @@ CORRECTIONS = 5
 """Paths that begin anew: as many as a table of lists of tables of tensors has layers, and one."""
 
 
-MOST_IN_VAIN = 3
+TRIES_IN_VAIN = 3
 """Paths of tests that tell of no stream which only did what other paths had done, before no more are run."""
 
 
@@ -233,7 +233,7 @@ class Exploration(Generic[T]):
     Which tests are flipped first, ``Worth`` says. ``PLAIN`` ones wait until some path was promising or busy.
     ``FAR`` ones wait until one was busy, unless none that was whole did as much as those that were stopped
     (``if not requests: return`` comes to its end, too). Of ``NEAR`` and ``FAR`` ones at most ``quiet_limit``
-    are flipped, one as long as no path was busy, and of all three none after ``MOST_IN_VAIN`` that showed
+    are flipped, one as long as no path was busy, and of all three none after ``TRIES_IN_VAIN`` that showed
     nothing new. As long as no path was busy, no more than ``quiet_limit`` paths are run. Afterwards ``cut``
     and ``combinations`` tell how many paths of ``TELLING`` tests were left out.
 
@@ -291,7 +291,7 @@ class Exploration(Generic[T]):
 
     def _next(self, waiting: Mapping[Worth, Sequence[_Flip]], shown: _Shown) -> Worth | None:
         """Which test is flipped next; None where no path that is known is worth its time."""
-        goes_on = shown.in_vain < MOST_IN_VAIN
+        goes_on = shown.in_vain < TRIES_IN_VAIN
         aside = goes_on and shown.aside < (self.quiet_limit if shown.busy else 1)
         worthwhile = {
             Worth.TELLING: True,
