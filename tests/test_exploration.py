@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from streamlint.api import check_source
 from streamlint.interp.state import symbols
 from streamlint.interp.state.decisions import TRIES_IN_VAIN, Exploration
 
@@ -106,9 +107,63 @@ def test_tests_that_tell_go_on_where_they_show_nothing_new() -> None:
     assert len(Program(tests, same, busy=always).paths()) == 1 + len(tests)
 
 
-def test_one_test_of_code_that_is_not_relevant_is_enough_as_long_as_nothing_is_busy() -> None:
+def test_tests_of_code_that_is_not_relevant_wait_until_something_is_busy() -> None:
     tests = dict.fromkeys(("a", "b", "c", "d", "e"), True)
-    stopped = Program(tests, new, busy=never, relevant=False)
-    assert len(stopped.paths()) == 1
+    quiet = Program(tests, new, busy=never, relevant=False)
+    assert len(quiet.paths()) == 1
     busy = Program(tests, new, busy=always, relevant=False)
     assert len(busy.paths()) == 1 + 4
+
+
+BINDINGS = """\
+import cupy as cp
+from engines import load
+
+
+class Page:
+    def __init__(self, size):
+        self.host = cp.cuda.alloc_pinned_memory(size)
+        self.device = cp.zeros(size, dtype=cp.uint8)
+
+    def upload(self, stream):
+        self.device.data.copy_from_host_async(self.host.ptr, self.device.nbytes, stream)
+
+    def download(self, stream):
+        self.device.data.copy_to_host_async(self.host.ptr, self.device.nbytes, stream)
+
+
+class Context:
+    def __init__(self, path):
+        self.path = path
+
+    def open(self):
+        self.engine = load(self.path)
+        self.inputs, self.outputs, self.addresses = Context.pages(self.engine)
+        self.stream = cp.cuda.Stream(non_blocking=True)
+        assert len(self.inputs) == 1
+
+    @staticmethod
+    def pages(engine):
+        inputs, outputs, addresses = [], [], []
+        for binding in engine:
+            page = Page(engine.size(binding))
+            addresses.append(int(page.device.data.ptr))
+            if engine.is_input(binding):
+                inputs.append(page)
+            else:
+                outputs.append(page)
+        return inputs, outputs, addresses
+
+    def run(self, rows=None):
+        stream = self.stream
+        if rows is not None:
+            self.inputs[0].upload(stream)
+        for output in self.outputs:
+            output.download(stream)
+        stream.synchronize()
+"""
+
+
+def test_paths_that_an_assertion_stops_do_not_hide_one_that_mixes_the_arms_of_a_loop() -> None:
+    found = check_source(BINDINGS).findings
+    assert [(one.code, one.primary.line) for one in found] == [("SL102", 11)]

@@ -195,6 +195,10 @@ CORRECTIONS = 5
 TRIES_IN_VAIN = 3
 """Paths of tests that tell of no stream which only did what other paths had done, before no more are run."""
 
+QUIET_ASIDE = 2
+"""Tests of code that is not relevant that are flipped as long as no path was busy: ``assert len(self.inputs)
+== 1`` behind a loop that asks of each binding whether it is an input stops all paths but one that mixes."""
+
 
 @dataclass(slots=True)
 class _Shown:
@@ -233,9 +237,9 @@ class Exploration(Generic[T]):
     Which tests are flipped first, ``Worth`` says. ``PLAIN`` ones wait until some path was promising or busy.
     ``FAR`` ones wait until one was busy, unless none that was whole did as much as those that were stopped
     (``if not requests: return`` comes to its end, too). Of ``NEAR`` and ``FAR`` ones at most ``quiet_limit``
-    are flipped, one as long as no path was busy, and of all three none after ``TRIES_IN_VAIN`` that showed
-    nothing new. As long as no path was busy, no more than ``quiet_limit`` paths are run. Afterwards ``cut``
-    and ``combinations`` tell how many paths of ``TELLING`` tests were left out.
+    are flipped, ``QUIET_ASIDE`` as long as no path was busy, and of all three none after ``TRIES_IN_VAIN``
+    that showed nothing new. As long as no path was busy, no more than ``quiet_limit`` paths are run.
+    Afterwards ``cut`` and ``combinations`` tell how many paths of ``TELLING`` tests were left out.
 
     A path that did what an earlier one did (equal ``outcome``) is not combined with the decisions
     that have been asked before: only what its other arm asks for the first time is flipped.
@@ -292,7 +296,7 @@ class Exploration(Generic[T]):
     def _next(self, waiting: Mapping[Worth, Sequence[_Flip]], shown: _Shown) -> Worth | None:
         """Which test is flipped next; None where no path that is known is worth its time."""
         goes_on = shown.in_vain < TRIES_IN_VAIN
-        aside = goes_on and shown.aside < (self.quiet_limit if shown.busy else 1)
+        aside = goes_on and shown.aside < (self.quiet_limit if shown.busy else QUIET_ASIDE)
         worthwhile = {
             Worth.TELLING: True,
             Worth.PLAIN: shown.promising and goes_on,
