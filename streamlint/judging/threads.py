@@ -43,13 +43,13 @@ def doubts_of(judged: Judged, problem: Problem) -> set[Doubt]:
         or _is_beside_own_thread(judged, *pair)
         or told_by(judged, *pair) is not None
     )
-    return {Doubt.THREADS} if _told_by_callback(judged, *pair) or (apart and not known) else set()
+    return {Doubt.THREADS} if _done_by_callback(judged, *pair) or (apart and not known) else set()
 
 
 def _in_unrelated_threads(judged: Judged, earlier: OpId, later: OpId) -> bool:
     """Whether two threads issued the pair, and the earlier op was not issued before the later one's start.
 
-    Locks, queues and flags order threads; they are not followed.
+    Locks and queues order threads, too: they are not followed here.
     """
     lanes = {judged.op(earlier).lane, judged.op(later).lane}
     starts = judged.index.starts
@@ -81,8 +81,8 @@ def _was_told(judged: Judged, earlier: OpId, later: OpId) -> bool:
 
     ``launched.set()`` of a thread behind what it queues, and ``launched.wait()``. So with a condition, and a
     loop of a thread that makes a pass because somebody took what it had put into a queue, or gave something
-    back: what it does then comes after what that one had done. Not where it waits for a lock, or calls what
-    is not seen, as ``self.room.acquire()`` of a semaphore: who knows what stands behind that.
+    back: what it does then comes after what that one had done. Not where it then waits for a lock, or for a
+    semaphore that somebody else may have given back, or calls what is not seen: who knows what stands behind.
     """
     giver, taker = judged.op(earlier).lane, judged.op(later).lane
     told: dict[MonitorId, OpId] = {}
@@ -167,7 +167,7 @@ def _is_beside_own_thread(judged: Judged, earlier: OpId, later: OpId) -> bool:
     return not unseen and not any(op.lane in (child.lane, parent.lane) for op in waits)
 
 
-def _told_by_callback(judged: Judged, earlier: OpId, later: OpId) -> bool:
+def _done_by_callback(judged: Judged, earlier: OpId, later: OpId) -> bool:
     """Whether a host function in a stream did it, and the other thread then waits for a lock or a queue.
 
     ``def arrived(_): ready.put(buffer)``: what ``ready.get()`` gives, the function has filled.

@@ -69,7 +69,7 @@ def _may_wait(judged: Judged, lane: LaneId, start: OpId, before: OpId) -> bool:
     """
     if any(start < number <= before for number in judged.trace.unseen):
         return True
-    since = _behind_put(start)
+    since = _put_before(start)
     for number in judged.numbers(HostSignal, HostWait, Join, Barrier, first=since, before=before):
         op = judged.op(number)
         is_queued = isinstance(op, HostSignal) and not _holds_few(judged, op.monitor)
@@ -78,8 +78,8 @@ def _may_wait(judged: Judged, lane: LaneId, start: OpId, before: OpId) -> bool:
     return False
 
 
-def _behind_put(start: OpId) -> OpId:
-    """From where on a lane may have waited: the ``put()`` that lets a thread go on stands before that."""
+def _put_before(start: OpId) -> OpId:
+    """Where the ``put()`` stands that lets a thread go on: right before its start. It may wait, too."""
     return OpId(max(start - 1, 0))
 
 

@@ -114,7 +114,7 @@ def saved_by_others(m: Machine, func: FuncV) -> tuple[list[Value], dict[str, Val
     if func.receiver is None or func.function.name not in m.packs:
         return None
     code = ir.code_of(func.function)
-    if code is None or len(code.params) != OF_HOOK:
+    if code is None or len(code.params) != _OF_HOOK:
         return None
     stream, name = m.current_stream(Lib.TORCH).id, code.params[-1].name
     span = func.function.span
@@ -124,7 +124,7 @@ def saved_by_others(m: Machine, func: FuncV) -> tuple[list[Value], dict[str, Val
     return [saved], {}
 
 
-OF_HOOK = 2
+_OF_HOOK = 2
 """Parameters of a method that is a hook of saved tensors: its object, and the tensor."""
 
 

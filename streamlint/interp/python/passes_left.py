@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from streamlint.trace import EventId, StreamId
 
 _OF_BUDGET = frozenset({Doubt.BUDGET})
-FEWEST_PASSES = 2
+_FEWEST = 2
 """Passes that each waited for the next element before others are taken to go on like that."""
 
 
@@ -60,7 +60,7 @@ def _for_further_numbers(
     layers in its own way, has recorded one more.
     """
     last = {op.event: op for op in waits if not isinstance(op, SyncStream)}
-    if passes < FEWEST_PASSES or len(last) < FEWEST_PASSES:
+    if passes < _FEWEST or len(last) < _FEWEST:
         return
     recorded = {op.event for op in m.ops if isinstance(op, Record)}
     for held in list(m.heap.values()):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
 
-FEW = 2
+_FEW = 2
 """Elements that stand for any number of them, as passes do."""
 
 
@@ -41,7 +41,7 @@ def passes_over(m: Machine, symbol: Symbol) -> int:
 
     ``for layer in layers: ...``, and then ``for layer in reversed(layers)``, which begins with the last one.
     """
-    return m.numbers.counts.get(symbol, FEW)
+    return m.numbers.counts.get(symbol, _FEW)
 
 
 def gives_numbers(m: Machine, symbol: Symbol) -> bool:

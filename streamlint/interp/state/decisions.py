@@ -29,7 +29,7 @@ T = TypeVar("T")
 class Worth(Enumeration):
     """Why a test is worth another path. What is worth more comes first."""
 
-    TELLING = "relevant code asked what its arms do about streams"
+    TELLING = "relevant code asked, and the text of the arms tells of streams"
     PLAIN = "relevant code asked, and nothing in the arms tells of streams"
     AGAIN = "a constructor asked, and relevant code asked again"
     NEAR = "code asked that leads to relevant code"
