@@ -16,6 +16,8 @@ message leaves the process. Another one that has opened memory of this one reads
 streams and events order the work of one process
 (https://docs.nvidia.com/cuda/cuda-programming-guide/04-special-topics/inter-process-communication.html)."""
 
+OF_PROCESSES = "multiprocessing"
+"""The package whose processes these are; PyTorch has one of that name, too."""
 STARTS_PROCESS = "Process"
 """The class of ``multiprocessing``, and of its contexts, that takes along what its function gets."""
 SIGNALS = frozenset({"set", "release", "notify", "notify_all", "wait"})

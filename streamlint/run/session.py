@@ -194,21 +194,7 @@ class Session:
         findings = (
             self._unless_seen(module, item, self._as_sure_as(item, facts.ends, text))
             for item in found
-            if not (item.on_every_path and (cut or item.finding.primary in facts.needed))
-            and (
-                item.only_if is None
-                or facts.ends.show(item.only_if, partial(self._elsewhere.may_be_awaited, module))
-            )
-            and (
-                item.unless_recorded is None
-                or not (
-                    item.unless_recorded.span in facts.recorded
-                    or any(
-                        self._may_record(one, item.unless_recorded, item.finding, facts.records)
-                        for one in self._about(module, item.unless_recorded)
-                    )
-                )
-            )
+            if not (cut and item.on_every_path) and self._holds(module, item, facts)
         )
         merged = merge((_less_sure(f) for f in findings) if cut else findings, self.statement)
         merged = tuple(words.of_source(finding, self._text) for finding in merged)
@@ -246,14 +232,28 @@ class Session:
         except (FileCut, RecursionError):  # time ran out, or the text is nested too deep
             return Plans({}, tuple(wanted), whole=False)
 
-    def _shows(self, ends: Ends, fact: Fact, module: ir.Module) -> bool:
+    def _holds(self, module: ir.Module, item: Conditional, facts: Facts) -> bool:
+        """Whether what the entries of a module show together leaves a finding."""
+        if item.on_every_path and item.finding.primary in facts.needed:
+            return False
+        if item.only_if is not None and not self._shows(module, facts.ends, item.only_if):
+            return False
+        event = item.unless_recorded
+        return event is None or not (
+            event.span in facts.recorded
+            or any(
+                self._may_record(one, event, item.finding, facts.records)
+                for one in self._about(module, event)
+            )
+        )
+
+    def _shows(self, module: ir.Module, ends: Ends, fact: Fact) -> bool:
+        """Whether the entries of a module show it together, with what other code may wait for."""
         return ends.show(fact, partial(self._elsewhere.may_be_awaited, module))
 
     def _as_sure_as(self, item: Conditional, ends: Ends, text: text_order.Text) -> Finding:
         """The finding, surer where neither a path nor the text supplies the order that it misses."""
-        if item.surer is None or not ends.show(
-            item.surer[0], partial(self._elsewhere.may_be_awaited, text.module)
-        ):
+        if item.surer is None or not self._shows(text.module, ends, item.surer[0]):
             return item.finding
         end, surer = item.surer
         if isinstance(end, Unawaited) and end.name and any(text.joins(end.name, end.work)):

@@ -59,7 +59,7 @@ def module_runs(
                 told.covered.update(hooks.covered)
                 yield hooks
 
-    yield from started(_body_entry(project, module))
+    yield from started(_body_entry(module))
     yield from started(_functions(project, module, worth, told, called=False))
     yield from started(differentiable.steps(project, module, worth, told))
     for cls in ir.all_classes(module):
@@ -97,7 +97,7 @@ def mentions_streams(project: Project, module: ir.Module) -> bool:
     return any(touching.surely(project, module, names) for names in touching.used_by(module))
 
 
-def _body_entry(project: Project, module: ir.Module) -> Iterator[Entry]:
+def _body_entry(module: ir.Module) -> Iterator[Entry]:
     def body(m: Machine) -> None:
         env = m.frame.env
         m.frame.function = module.name

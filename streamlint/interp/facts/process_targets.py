@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from streamlint.interp.state.scope import Target
     from streamlint.source import Span
 
-PACKAGE = "multiprocessing"
 _RUNS: Kept[Span, bool] = Kept()
 
 
@@ -33,16 +32,16 @@ def _is_given(project: Project, target: Target) -> bool:
     module = project.module(target.module)
     if module is None or target.function is None or target.cls is not None:
         return False
-    if not any(PACKAGE in one.module.split(".") for one in module.imports):
+    if not any(aside.OF_PROCESSES in one.module.split(".") for one in module.imports):
         return False
     return any(
         argument.keyword == "target" and _is_function(project, target, argument.value)
-        for call in _starts(project, module)
+        for call in _starts(module)
         for argument in call.args
     )
 
 
-def _starts(project: Project, module: ir.Module) -> Iterator[ir.Call]:
+def _starts(module: ir.Module) -> Iterator[ir.Call]:
     bodies = [module.load_body()] if aside.STARTS_PROCESS in module.body_names else []
     for decl, cls in scopes.methods_and_functions(module):
         if aside.STARTS_PROCESS in decl.called:

@@ -72,7 +72,7 @@ def maker(m: Machine, method: Symbol) -> str:
     target = m.targets.get(given.call) if given is not None and given.is_argument else None
     if target is None or not process_targets.runs_in_process(m.project, target):
         return ""
-    return process_targets.PACKAGE
+    return aside.OF_PROCESSES
 
 
 def note(m: Machine, name: str, maker: str, values: Sequence[Value], span: Span) -> None:
@@ -80,7 +80,7 @@ def note(m: Machine, name: str, maker: str, values: Sequence[Value], span: Span)
 
     ``maker`` has made the object, if ``name`` is a method: ``context.Queue()`` of ``multiprocessing``.
     """
-    of_python = "multiprocessing" in maker.split(".")
+    of_python = aside.OF_PROCESSES in maker.split(".")
     if of_python and name in (aside.STARTS_PROCESS, *aside.MESSAGES):
         # PyTorch pickles tensors of a device as handles, and records an event for who unpacks them.
         _hand_over(m, name, values, span)

@@ -33,11 +33,11 @@ def remembered(
         made = m.remembered[place] = run()
         naming.rename(m, made, f"{func.function.name}()")
         if isinstance(made, StreamV) and place.args:
-            _note_choice(m, made, place)
+            _note_choice(m, place)
     return m.remembered[place]
 
 
-def _note_choice(m: Machine, stream: StreamV, place: symbols.Call) -> None:
+def _note_choice(m: Machine, place: symbols.Call) -> None:
     """``lane(a)`` and ``lane(b)`` may be one stream, unless the arguments are known to differ."""
     for other, value in m.remembered.items():
         if not (isinstance(value, StreamV) and isinstance(other, symbols.Call) and other.func == place.func):

@@ -256,7 +256,7 @@ def _heap_index(m: Machine, value: HeapV, at: Value, span: Span) -> Value:
     held = m.heap[value.id]
     if held.shape is Shape.DICT:
         sought = keys.by_name(m, held, symbol_of(where(m, held, at)))
-        key = stocks.standing(m, held, value, sought)
+        key = stocks.standing(m, held, sought)
         return held.entries.get(key) or some_element.found(m, held, value, key)
     if held.shape is Shape.INSTANCE:
         fields = elements.fields(held)

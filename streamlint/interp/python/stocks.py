@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _SIZES = FORM | ARRAY_META
 
 
-def standing(m: Machine, held: HeapObject, owner: HeapV, sought: Symbol) -> Symbol:
+def standing(m: Machine, held: HeapObject, sought: Symbol) -> Symbol:
     """The key that is asked for, or the size at which something lies ready: sizes are mostly the same.
 
     ``pages = self.free[row.numel()]``, then ``pages.pop() if pages else torch.empty(...)``, of one row after
