@@ -17,7 +17,6 @@ from streamlint.rules.base import (
     is_announcement,
     is_entry,
     is_handed_out,
-    is_named,
     is_return,
     part,
     stream_of,
@@ -283,7 +282,7 @@ def _is_about(judged: Judged, op: Op, buffer: BufferId, stream: StreamId | None)
             event = judged.trace.events[op.event]
             # Whoever measures records events too; for fresh memory that tells nothing.
             fresh = judged.trace.buffers[buffer].origin is not Origin.ARGUMENT
-            return op.stream == stream and is_named(event) and not (fresh and event.timing)
+            return op.stream == stream and event.is_named and not (fresh and event.timing)
         case _:
             return False
 

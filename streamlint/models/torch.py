@@ -294,17 +294,16 @@ ONLY_TENSORS_HAVE = frozenset(
 MAKES_TENSOR = ONLY_TENSORS_HAVE - META_METHODS - {"record_stream", "data_ptr"}
 """Those that give a tensor."""
 
-MODULE_METHODS = frozenset(
-    "eval train parameters named_parameters state_dict load_state_dict modules named_modules children "
-    "named_children buffers named_buffers zero_grad to_empty get_submodule get_parameter add_module "
-    "register_forward_hook register_forward_pre_hook register_full_backward_hook forward".split()
-)
-"""Methods of ``torch.nn.Module`` that tensors do not have (https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html)."""
 ONLY_MODULES_HAVE = frozenset(
     "parameters named_parameters buffers named_buffers named_modules eval "
     "register_forward_hook register_forward_pre_hook register_full_backward_hook".split()
 )
-"""Those that neither optimizers nor other classes mostly have: what has one is a module."""
+"""Methods of ``torch.nn.Module`` that other classes hardly have: what has one is taken for a module."""
+MODULE_METHODS = ONLY_MODULES_HAVE.union(
+    "train state_dict load_state_dict modules children named_children zero_grad to_empty get_submodule "
+    "get_parameter add_module forward".split()
+)
+"""Methods of ``torch.nn.Module`` that tensors do not have (https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html)."""
 FORWARD_HOOKS = frozenset({"register_forward_pre_hook", "register_forward_hook"})
 GRADIENT_HOOKS = frozenset({"register_hook", "register_post_accumulate_grad_hook"})
 """Which methods register a function that runs when a module is called, or in a backward pass."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import assert_never
 
-from streamlint.rules.base import is_named, quoted, readable, unmarked
+from streamlint.rules.base import quoted, readable, unmarked
 from streamlint.trace import (
     CURRENT_DEVICE,
     Alloc,
@@ -250,7 +250,7 @@ def _awaited(judged: Judged, number: OpId, event: EventId) -> str:
         return f"for nothing: {event_name(judged, event)} has not been recorded"
     seen = judged.op(record)
     assert isinstance(seen, Record)
-    if not is_named(known):
+    if not known.is_named:
         return f"for {stream_name(judged, seen.stream)}"
     return f"for {event_name(judged, event)}, recorded in line {seen.at.span.line}"
 

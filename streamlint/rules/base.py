@@ -463,7 +463,7 @@ def insufficient_record(judged: Judged, earlier: OpId, later: OpId) -> Note | No
     record = early_record(judged, earlier, later)
     if record is None or is_entry(judged.op(earlier)):
         return None
-    verb = "recorded" if is_named(judged.trace.events[record.event]) else "waited for"
+    verb = "recorded" if judged.trace.events[record.event].is_named else "waited for"
     return Note(record.at.span, f"{verb} here, before the operation that it should cover")
 
 
@@ -471,12 +471,7 @@ def is_announcement(event: Event) -> bool:
     """Whether somebody may wait for it who has not been seen to: not ``done`` of ``done.record(side)``, where
     the function returns and has told nobody.
     """
-    return is_named(event) and not event.lost
-
-
-def is_named(event: Event) -> bool:
-    """Whether the source has the event: ``wait_stream`` makes one of its own, and a collective its handle."""
-    return not event.implied and not event.of_call
+    return event.is_named and not event.lost
 
 
 def last_barrier(judged: Judged, earlier: OpId, later: OpId) -> tuple[Note, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.order.hb import Verdict
-from streamlint.rules.base import is_named, is_return, part, place_of, stream_of
+from streamlint.rules.base import is_return, part, place_of, stream_of
 from streamlint.trace import (
     Access,
     Alloc,
@@ -172,7 +172,7 @@ def _behind_the_call(
     call, user = judged.op(free).at.call, stream_of(judged.op(use))
     records = judged.numbers(Record, first=use + 1)
     behind = (op for op in map(judged.op, records) if isinstance(op, Record) and op.stream == user)
-    if any(is_named(judged.trace.events[op.event]) for op in behind):
+    if any(judged.trace.events[op.event].is_named for op in behind):
         return None
     for number in range(use + 1, len(judged.trace.ops)):
         op = judged.trace.ops[number]

@@ -13,7 +13,6 @@ from streamlint.rules.base import (
     early_record,
     insufficient_record,
     is_entry,
-    is_named,
     last_barrier,
     on,
     quoted,
@@ -129,7 +128,7 @@ def order_help(judged: Judged, conflict: Conflict) -> Remedy:
         return Remedy(f"make {second} wait for {first} before the {at}, here or in the callers", statement)
     record = early_record(judged, conflict.earlier, conflict.later)
     if record is not None:
-        if is_named(judged.trace.events[record.event]):
+        if judged.trace.events[record.event].is_named:
             return Remedy(f"record {judged.event_name(record.event)} later, after the {done}")
         return Remedy(f"make {second} wait for {first} later, after the {done}")
     if done == at:

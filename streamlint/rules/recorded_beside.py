@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.rules.base import Judged, Note, Problem, is_named, stream_of
+from streamlint.rules.base import Judged, Note, Problem, stream_of
 from streamlint.trace import (
     Barrier,
     BufferId,
@@ -76,7 +76,7 @@ def _of_another_thread(judged: Judged, number: OpId) -> OpId | None:
         return None
     event, lane = judged.trace.events[wait.event], judged.op(record).lane
     beside = lane != wait.lane and lane in judged.index.starts and event.lane != lane
-    return record if beside and is_named(event) else None
+    return record if beside and event.is_named else None
 
 
 def _is_told(judged: Judged, record: OpId, number: OpId) -> bool:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from streamlint.finding import Severity
 from streamlint.order.hb import Verdict
-from streamlint.rules.base import Judged, Note, Problem, Rule, is_named, part, quoted
+from streamlint.rules.base import Judged, Note, Problem, Rule, part, quoted
 from streamlint.trace import (
     BeginCapture,
     Op,
@@ -92,7 +92,7 @@ def _problem(judged: Judged, number: OpId, op: Wait | SyncEvent, record: OpId) -
         later=number,
         message=message,
         label="orders nothing new",
-        help=f"leave it out{moved if is_named(event) else ''}",
+        help=f"leave it out{moved if event.is_named else ''}",
         notes=(Note(recorded.at.span, f"recorded on {owner} here"),),
         on_every_path=True,
     )

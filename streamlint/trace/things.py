@@ -241,6 +241,11 @@ class Event:
     lane: LaneId = MAIN_LANE
     """The host thread that made it."""
 
+    @property
+    def is_named(self) -> bool:
+        """Whether the source has it: ``wait_stream`` makes one of its own, and a collective its handle."""
+        return not self.implied and not self.of_call
+
 
 @frozen()
 class Buffer:

@@ -134,7 +134,7 @@ def _read_by_host(m: Machine, views: Iterable[BufferV], span: Span) -> None:
 
 def _announces(event: Event) -> bool:
     """Whether it may have been recorded for somebody to wait for."""
-    return not (event.implied or event.of_call or event.timing)
+    return event.is_named and not event.timing
 
 
 def _consumer(m: Machine, view: BufferV, current: StreamId) -> StreamId:
