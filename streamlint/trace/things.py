@@ -188,6 +188,9 @@ class Stream:
     ``lanes = [Lane() for _ in devices]``, was queued on this one too."""
     may_be_current: bool = False
     """Whether an object of the caller's makes it current in its blocks, and the call may come from one."""
+    current_at_caller: bool = False
+    """Whether a caller in sight, which passes it, has it current there: also the call's own blocks of it
+    select nothing else then."""
     by_call: bool = False
     """Whether it is that of a call which works aside (``comm.Send(x)``): it has the name of the call."""
     part_of: str = ""

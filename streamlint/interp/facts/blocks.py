@@ -49,6 +49,33 @@ def _by_methods(project: Project, cls: ir.ClassDecl) -> frozenset[str]:
     return frozenset(found)
 
 
+def surround(function: ir.Function, call: ir.Call, given: ir.Expr, *, also_later: bool) -> bool:
+    """Whether a call stands in a block of the stream that it passes: ``with stream(work): Env(work)``.
+
+    ``also_later``: or the block stands behind it, and may call methods of what the call has made.
+    """
+    name = ir.dotted(given) if isinstance(given, (ir.Name, ir.Attr)) else "?"
+    return "?" not in name and any(
+        any(_selected(item.context) == name for item in block.items)
+        and (any(node is call for node in ir.walk(block.body)) or (also_later and _is_behind(block, call)))
+        for block in ir.walk(function.body)
+        if isinstance(block, ir.With)
+    )
+
+
+def _selected(context: ir.Expr) -> str:
+    """``work`` of ``with work:`` and of ``with torch.cuda.stream(work):``"""
+    match context:
+        case ir.Call(args=(first, *_)) if ir.called(context) in vocabulary.ENTERS_STREAM:
+            return ir.dotted(first.value)
+        case _:
+            return ir.dotted(context)
+
+
+def _is_behind(block: ir.With, call: ir.Call) -> bool:
+    return block.span.line > call.span.line
+
+
 def _by_object(project: Project, cls: ir.ClassDecl) -> frozenset[str]:
     entering = list(_entering(project, cls))
     called = frozenset().union(*(decl.called for decl in entering))

@@ -49,8 +49,9 @@ def select(m: Machine, stream: StreamV, lib: Lib | None) -> None:
 
 def is_another(m: Machine, stream: StreamV) -> None:
     """Who enters a block of a stream does not take it for the one that is current anyway."""
-    if m.streams[stream.id].may_be_current:
-        m.streams[stream.id] = replace(m.streams[stream.id], may_be_current=False)
+    known = m.streams[stream.id]
+    if known.may_be_current and not known.current_at_caller:
+        m.streams[stream.id] = replace(known, may_be_current=False)
 
 
 def waits(m: Machine, waiting: StreamId, other: StreamId, span: Span, name: str) -> None:

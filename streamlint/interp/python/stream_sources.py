@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.frozen import replace
-from streamlint.interp.facts import classes, modules, scopes, touching, writes
+from streamlint.interp.facts import blocks, classes, modules, scopes, touching, writes
 from streamlint.interp.python import containers
 from streamlint.interp.state import arguments, naming, symbols
 from streamlint.interp.state.budgets import Most
@@ -169,8 +169,14 @@ def _passed(m: Machine, target: Target, param: str, steps: int = MOST_STEPS.numb
         for scope, call in scopes.calls_of(m.project, target):
             e = scopes.argument_of(call, param, fields or target.positional())
             value = _value(m, scope, e, steps) if e is not None else None
-            if value is not None:
-                return value
+            if value is None or e is None:
+                continue
+            if isinstance(value, StreamV) and blocks.surround(
+                scope.function, call, e, also_later=target.cls is not None
+            ):
+                known = m.streams[value.id]
+                m.streams[value.id] = replace(known, may_be_current=True, current_at_caller=True)
+            return value
         return None
 
     return _once(m, f"argument {param} of {target.called.module}:{target.called.qualname}", find)
