@@ -31,7 +31,6 @@ from streamlint.models import torch as model
 from streamlint.models.schema import Lib
 from streamlint.trace import (
     Access,
-    Buffer,
     Doubt,
     Evidence,
     HostAccess,
@@ -379,7 +378,7 @@ def _company(m: Machine, views: list[BufferV]) -> list[BufferV]:
     ``torch.arange(n) / config.dim``: a tensor of a device cannot stand there. One number that is a tensor of
     the host, ``torch.tensor(0.5) * x``, may stand beside any.
     """
-    if not any(_is_of_host(m.buffers[view.id]) for view in views):
+    if not any(is_of_host(m, view) for view in views):
         return views
     known = (m.buffers[view.id] for view in views)
     return [
@@ -389,7 +388,9 @@ def _company(m: Machine, views: list[BufferV]) -> list[BufferV]:
     ]
 
 
-def _is_of_host(buffer: Buffer) -> bool:
+def is_of_host(m: Machine, view: BufferV) -> bool:
+    """Whether the code shows a whole array of the host, beside which no operand is on a device."""
+    buffer = m.buffers[view.id]
     return buffer.space.on_host and buffer.residence is Evidence.SHOWN and not buffer.of_values
 
 
