@@ -100,7 +100,10 @@ def _framework(framework: Framework) -> Iterator[str]:
             "its result, on the stream that it is given or the current one.",
         )
     if framework.raw_handles:
-        yield from ("", f"Attributes of a stream that give its handle: {_listed(framework.raw_handles)}.")
+        yield from (
+            "",
+            f"Attributes of streams and events with a handle: {_listed(framework.raw_handles)}.",
+        )
     yield from _table("function", framework.functions)
     for role in Role:
         yield from _table(f"{role.value} method", models.methods_of(framework, role), role.value)

@@ -297,6 +297,8 @@ def _of_objects(one: fx.ObjectEffect) -> str:
     match one:
         case fx.Makes(path):
             return f"makes an object whose calls are the rows `{path.rpartition('.')[2]}`"
+        case fx.Binds(None, event):
+            return f"the object records `{event}` behind each later work"
         case fx.Binds(name, address):
             return f"the object keeps `{address}` as `{name}` for its later work"
         case fx.ChoosesAllocator(allocator):

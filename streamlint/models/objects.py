@@ -26,9 +26,12 @@ class Makes:
 
 @frozen()
 class Binds:
-    """The receiver keeps an address under a name, for its later work (``set_tensor_address``)."""
+    """The receiver keeps an address under a name, for its later work (``set_tensor_address``).
 
-    name: str
+    Without a name, an event that it records behind each such work (``set_input_consumed_event``).
+    """
+
+    name: str | None
     address: str
     mode: Mode | None = None
     """What that work does with the memory, if it is known."""

@@ -164,7 +164,7 @@ class Framework:
     told_with: tuple[str, ...] = ()
     """Of these imports one is needed for names of methods to tell: ``comm.Send(x)`` without ``mpi4py``."""
     raw_handles: tuple[str, ...] = ()
-    """Attributes of a stream that give its raw handle."""
+    """Attributes of a stream or an event that give its raw handle."""
     operations: tuple[str, ...] = ()
     """Modules of which each function without a row reads the memory that it gets, and makes its result, in
     order of its parameter ``stream``; without one on the current stream."""

@@ -14,6 +14,7 @@ TENSORRT = Framework(
     functions=(),
     object_methods=(
         Api("set_tensor_address", "name memory", (Binds("name", "memory"), Succeeds()), telling=()),
+        Api("set_input_consumed_event", "event", (Binds(None, "event"), Succeeds()), telling=()),
         Api(
             "execute_async_v3",
             "stream_handle",

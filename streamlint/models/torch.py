@@ -142,7 +142,7 @@ TORCH = Framework(
         Api("record_stream", "stream", (KeepsAlive(),)),
         Api("_share_cuda_", "", (Shares("self"),)),
     ),
-    raw_handles=("cuda_stream", "native_handle"),
+    raw_handles=("cuda_stream", "cuda_event", "native_handle"),
 )
 
 MEMORY_SIGNALS = frozenset(

@@ -144,5 +144,5 @@ WARP = Framework(
         Api("zero_", "", (Uses(writes=("self",)),)),
         Api("assign", "src", (Copies("self", "src", None),)),
     ),
-    raw_handles=("cuda_stream",),
+    raw_handles=("cuda_stream", "cuda_event"),
 )

@@ -25,6 +25,7 @@ from streamlint.interp.state.values import (
     ApiV,
     BufferV,
     ConstV,
+    EventV,
     Flavor,
     HeapV,
     PartialV,
@@ -48,6 +49,7 @@ from streamlint.trace import (
     Mode,
     Origin,
     Purpose,
+    Record,
     Space,
     StreamChoice,
     StreamKind,
@@ -234,6 +236,8 @@ def use(call: Call, effect: fx.Uses) -> None:
         grouped.queue(m, launch)
     else:
         m.emit(launch)
+    if effect.bound:
+        _record_behind(call, stream)
     spaces = {m.buffers[access.buffer].space for access in accesses}
     if effect.host_waits and spaces & {Space.PINNED, Space.PAGEABLE, Space.MANAGED}:
         m.emit(SyncStream(m.site(call.span), m.lane, stream=stream, name=call.name(), purpose=Purpose.ASIDE))
@@ -394,6 +398,14 @@ def bound(call: Call, name: str, doubts: frozenset[Doubt] = _OPAQUE) -> list[Acc
         for value, mode in held.values()
         for view in tensors.buffers_in(call.m, [value])
     ]
+
+
+def _record_behind(call: Call, stream: StreamId) -> None:
+    """The event that an object was told to record behind its work: when the input is consumed, or later."""
+    m = call.m
+    for event, _ in m.bound.get(symbol_of(call.value("self")), {}).values():
+        if isinstance(event, EventV):
+            m.emit(Record(m.site(call.span), m.lane, stream=stream, event=event.id))
 
 
 def free(call: Call, effect: fx.Frees) -> None:

@@ -188,10 +188,10 @@ def binary(m: Machine, op: str, left: Value, right: Value, e: ir.Binary | ir.Aug
     around = rings.computed(m, op, left, right)
     if around is not None:
         return around
-    if op == "@" and all(isinstance(side, (SymV, BufferV)) for side in (left, right)):
+    of_host = any(isinstance(side, BufferV) and tensors.is_of_host(m, side) for side in (left, right))
+    if op == "@" and not of_host and all(isinstance(side, (SymV, BufferV)) for side in (left, right)):
         # Of a product of matrices both sides are tensors; beside one of the host stands none of a device.
-        if not any(isinstance(side, BufferV) and tensors.is_of_host(m, side) for side in (left, right)):
-            left, right = _as_tensor(m, left), _as_tensor(m, right)
+        left, right = _as_tensor(m, left), _as_tensor(m, right)
     match left, right:
         case ConstV(a), ConstV(b) if op in _ARITHMETIC:
             return _constant(op, a, b)

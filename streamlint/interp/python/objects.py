@@ -83,6 +83,9 @@ def attribute(m: Machine, value: Value, name: str, span: Span) -> Value:
                 return devices.meant(m, value)
             return _read_row(m, Role.STREAM, lib, value, name, span)
         case EventV(_, lib):
+            if lib is not None and name in models.BY_LIB[lib].raw_handles:
+                # context.set_input_consumed_event(consumed.ptr) means the event.
+                return value
             return _read_row(m, Role.EVENT, lib, value, name, span)
         case DeviceV() if (known := devices.attribute(value, name)) is not None:
             return known
