@@ -48,6 +48,8 @@ def share(call: Call, what: str) -> Value:
     given = call.value(what)
     if isinstance(given, EventV):
         m.shared_events[given.id] = None
+        if given.id in m.each_of:
+            m.shared_events[m.each_of[given.id]] = None
     else:
         for view in call.buffers(what):
             _await_current(m, call.span, call.name())

@@ -147,6 +147,11 @@ class _Another:
             return value
         old = self.m.events[value.id]
         made = self.m.new_event(f"{old.name}[{self.told}]", old.span, value.lib)
+        if isinstance(self.key, symbols.Each):
+            self.m.each_of[made.id] = value.id
+        elif value.id in self.m.shared_events:
+            # [event.ipc_handle() for event in self.ready] has given away the handles of all of them.
+            self.m.shared_events[made.id] = None
         self.m.events[made.id] = replace(
             self.m.events[made.id],
             function=old.function,

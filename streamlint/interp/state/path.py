@@ -211,6 +211,8 @@ class Path:
     """Memory that other processes may have opened, ..."""
     shared_events: dict[EventId, None] = field(default_factory=dict)
     """... events that they may wait for, ..."""
+    each_of: dict[EventId, EventId] = field(default_factory=dict)
+    """(events that stand for each of a container which code walks over, and the sample of that)"""
     peer: StreamId | None = None
     """... and the stream that stands for them: ``library/processes.py``."""
     graphs: dict[GraphId, Graph] = field(default_factory=dict)
