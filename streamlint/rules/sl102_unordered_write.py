@@ -16,6 +16,7 @@ from streamlint.rules.base import (
     on,
     quoted,
 )
+from streamlint.trace import Doubt
 from streamlint.witness import ByValue
 
 if TYPE_CHECKING:
@@ -65,7 +66,8 @@ def _beside_thread(judged: Judged, conflict: Conflict) -> Problem:
             "what it has read back to), or use other memory for each step"
         ),
         notes=(Note(read.at.span, "another thread reads it here"),),
-        doubts=conflict.doubts,
+        # Whether the thread runs beside, who gave the pool decides: Executor.submit() may run it at once.
+        doubts=conflict.doubts | {Doubt.INFERRED},
         settled_by=read_by_threads.settled(judged, conflict.later),
     )
 
