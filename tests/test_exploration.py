@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.api import check_source
 from streamlint.interp.state import symbols
-from streamlint.interp.state.decisions import TRIES_IN_VAIN, Exploration
+from streamlint.interp.state.decisions import Exploration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,15 +96,10 @@ def test_what_an_arm_brought_makes_the_other_tests_worth_a_path() -> None:
     assert sorted(answers) == [(0, 0), (0, 1), (1, 0), (1, 1)]
 
 
-def test_tests_that_tell_of_nothing_end_where_they_show_nothing_new() -> None:
-    tests = dict.fromkeys(("a", "b", "c", "d", "e"), False)
-    assert len(Program(tests, same, busy=always).paths()) == 1 + TRIES_IN_VAIN
-    assert len(Program(tests, new, busy=always).paths()) == 12
-
-
-def test_tests_that_tell_go_on_where_they_show_nothing_new() -> None:
+def test_what_a_path_that_showed_nothing_new_asked_again_is_not_combined() -> None:
     tests = dict.fromkeys(("a", "b", "c", "d", "e"), True)
     assert len(Program(tests, same, busy=always).paths()) == 1 + len(tests)
+    assert len(Program(tests, new, busy=always).paths()) == 12
 
 
 def test_tests_of_code_that_is_not_relevant_wait_until_something_is_busy() -> None:

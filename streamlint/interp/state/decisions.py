@@ -192,9 +192,6 @@ CORRECTIONS = 5
 """Paths that begin anew: as many as a table of lists of tables of tensors has layers, and one."""
 
 
-TRIES_IN_VAIN = 3
-"""Paths of tests that tell of no stream which only did what other paths had done, before no more are run."""
-
 QUIET_ASIDE = 2
 """Tests of code that is not relevant that are flipped as long as no path was busy: ``assert len(self.inputs)
 == 1`` behind a loop that asks of each binding whether it is an input stops all paths but one that mixes."""
@@ -213,8 +210,6 @@ class _Shown:
     """How much those did that came to their end, and those that were stopped."""
     runs: int = 0
     runs_by: dict[Worth, int] = field(default_factory=lambda: dict.fromkeys(Worth, 0))
-    in_vain: int = 0
-    """Paths of ``PLAIN``, ``NEAR`` and ``FAR`` tests that did what an earlier one had done."""
     outcomes: set[object] = field(default_factory=set)
     asked: set[Symbol] = field(default_factory=set)
     arms: set[tuple[Symbol, int]] = field(default_factory=set)
@@ -223,9 +218,6 @@ class _Shown:
     @property
     def aside(self) -> int:
         return self.runs_by[Worth.NEAR] + self.runs_by[Worth.FAR]
-
-
-_MAY_BE_IN_VAIN = (Worth.PLAIN, Worth.NEAR, Worth.FAR)
 
 
 @dataclass(slots=True)
@@ -237,9 +229,9 @@ class Exploration(Generic[T]):
     Which tests are flipped first, ``Worth`` says. ``PLAIN`` ones wait until some path was promising or busy.
     ``FAR`` ones wait until one was busy, unless none that was whole did as much as those that were stopped
     (``if not requests: return`` comes to its end, too). Of ``NEAR`` and ``FAR`` ones at most ``quiet_limit``
-    are flipped, ``QUIET_ASIDE`` as long as no path was busy, and of all three none after ``TRIES_IN_VAIN``
-    that showed nothing new. As long as no path was busy, no more than ``quiet_limit`` paths are run.
-    Afterwards ``cut`` and ``combinations`` tell how many paths of ``TELLING`` tests were left out.
+    are flipped, ``QUIET_ASIDE`` as long as no path was busy. As long as no path was busy, no more than
+    ``quiet_limit`` paths are run. Afterwards ``cut`` and ``combinations`` tell how many paths of ``TELLING``
+    and ``PLAIN`` tests were left out.
 
     A path that did what an earlier one did (equal ``outcome``) is not combined with the decisions
     that have been asked before: only what its other arm asks for the first time is flipped.
@@ -276,9 +268,9 @@ class Exploration(Generic[T]):
         shown = _Shown()
         while (worth := self._next(waiting, shown)) is not None:
             if shown.runs >= self._most(shown):
-                telling = waiting[Worth.TELLING]
-                self.cut += sum(flip.arm not in shown.arms for flip in telling)
-                self.combinations = sum(flip.arm in shown.arms for flip in telling)
+                left = waiting[Worth.TELLING] + (waiting[Worth.PLAIN] if shown.promising else [])
+                self.cut += sum(flip.arm not in shown.arms for flip in left)
+                self.combinations = sum(flip.arm in shown.arms for flip in left)
                 return
             flip = next((each for each in waiting[worth] if each.arm not in shown.arms), waiting[worth][0])
             waiting[worth].remove(flip)
@@ -295,11 +287,10 @@ class Exploration(Generic[T]):
 
     def _next(self, waiting: Mapping[Worth, Sequence[_Flip]], shown: _Shown) -> Worth | None:
         """Which test is flipped next; None where no path that is known is worth its time."""
-        goes_on = shown.in_vain < TRIES_IN_VAIN
-        aside = goes_on and shown.aside < (self.quiet_limit if shown.busy else QUIET_ASIDE)
+        aside = shown.aside < (self.quiet_limit if shown.busy else QUIET_ASIDE)
         worthwhile = {
             Worth.TELLING: True,
-            Worth.PLAIN: shown.promising and goes_on,
+            Worth.PLAIN: shown.promising,
             Worth.AGAIN: True,
             Worth.NEAR: aside,
             Worth.FAR: aside and (shown.busy or shown.ended < shown.stopped),
@@ -326,7 +317,6 @@ class Exploration(Generic[T]):
         outcome = self.outcome(result)
         is_new = outcome not in shown.outcomes
         shown.outcomes.add(outcome)
-        shown.in_vain += not is_new and worth in _MAY_BE_IN_VAIN
         return is_new
 
     def _anew(self, oracle: Oracle) -> list[_Flip]:
