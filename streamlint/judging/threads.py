@@ -100,7 +100,7 @@ def _was_told(judged: Judged, earlier: OpId, later: OpId) -> bool:
                 since = number
             elif kind in (MonitorKind.LOCK, MonitorKind.FLAG, MonitorKind.SEMAPHORE):
                 since = None
-    return since is not None and not any(since < number <= later for number in judged.trace.unseen)
+    return since is not None and not judged.trace.calls_unseen(since, later)
 
 
 def _is_handed_over(judged: Judged, problem: Problem) -> bool:
@@ -163,7 +163,7 @@ def _is_beside_own_thread(judged: Judged, earlier: OpId, later: OpId) -> bool:
     if not spawn.at.call == child.at.call == parent.at.call:
         return False
     waits = map(judged.op, judged.numbers(HostWait, Join, first=start, before=later))
-    unseen = any(start < number <= later for number in judged.trace.unseen)
+    unseen = judged.trace.calls_unseen(start, later)
     return not unseen and not any(op.lane in (child.lane, parent.lane) for op in waits)
 
 

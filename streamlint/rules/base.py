@@ -331,7 +331,7 @@ def _has_unseen_between(problem: Problem, trace: Trace) -> bool:
     ``host.copy_(x, non_blocking=True)``, then ``self.backend.finish()``, which may wait.
     """
     first = problem.earlier if problem.earlier is not None else problem.later
-    return any(first < at <= problem.later for at in trace.unseen)
+    return trace.calls_unseen(first, problem.later)
 
 
 # ----------------------------------------------------------------------------- words for messages

@@ -67,7 +67,7 @@ def _may_wait(judged: Judged, lane: LaneId, start: OpId, before: OpId) -> bool:
 
     Who puts something into a queue that holds few waits until there is room: ``queue.Queue(maxsize=2)``.
     """
-    if any(start < number <= before for number in judged.trace.unseen):
+    if judged.trace.calls_unseen(start, before):
         return True
     since = _put_before(start)
     for number in judged.numbers(HostSignal, HostWait, Join, Barrier, first=since, before=before):

@@ -86,7 +86,7 @@ def _is_told(judged: Judged, record: OpId, number: OpId) -> bool:
     for the last use, whichever that is.
     """
     lane, given = judged.op(number).lane, set[MonitorId]()
-    if any(record < at <= number for at in judged.trace.unseen):
+    if judged.trace.calls_unseen(record, number):
         return True
     for between in judged.numbers(HostSignal, HostWait, Join, Barrier, first=record + 1, before=number):
         op = judged.op(between)

@@ -158,7 +158,7 @@ def _launched_beside(judged: Judged, read: _Read) -> OpId | None:
     if again is None or not first.at.call == reader.at.call == judged.op(again).at.call:
         return None
     waits = map(judged.op, judged.numbers(HostWait, Join, first=read.launch, before=again))
-    unseen = any(read.launch < number <= again for number in judged.trace.unseen)
+    unseen = judged.trace.calls_unseen(read.launch, again)
     return None if unseen or any(op.lane == first.lane for op in waits) else again
 
 

@@ -50,7 +50,7 @@ def told_by(judged: Judged, earlier: OpId, later: OpId) -> OpId | None:
 
 
 def _may_have_waited(judged: Judged, earlier: OpId, later: OpId) -> bool:
-    unseen = any(earlier < number <= later for number in judged.trace.unseen)
+    unseen = judged.trace.calls_unseen(earlier, later)
     return unseen or may_know(judged, earlier, later)
 
 

@@ -406,3 +406,7 @@ class Trace:
     """In front of which ops calls of unseen code stand, made for what they do: ``backend.finish()``."""
     spelled: Spellings = field(default_factory=Spellings)
     """How the functions that it comes by write its streams, events and memory."""
+
+    def calls_unseen(self, after: int, upto: int) -> bool:
+        """Whether code that is not seen is called behind one op and no later than in front of another."""
+        return any(after < number <= upto for number in self.unseen)

@@ -162,7 +162,8 @@ def ask(
     default = _default(m, key, negated=negated) if first is None else int(first == negated)
     label = f"not {text_of(e)}" if negated else text_of(e)
     alike = _of_any_call(m, key)
-    tells = m.frame.tested is not None and arms.tell(m.project, m.frame.env.module, m.frame.tested)
+    tested = m.frame.tested if relevant else None
+    tells = tested is not None and arms.tell(m.project, m.frame.env.module, tested)
     answer = (
         m.oracle.choose(key, label, default=default, relevant=relevant, leads=leads, tells=tells, alike=alike)
         == 0
