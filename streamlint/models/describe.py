@@ -59,7 +59,7 @@ HOST_WORDS = (
     Words("Objects whose methods are the functions of their module", frozenset(host.GENERATORS)),
     Words("Builtins that read the values of an array or tensor", host.READ_BUILTINS),
     Words("Methods that write a host array", host.ARRAY_WRITES),
-    Words("Functions that write memory", frozenset(host.COPIES_INTO)),
+    Words("Functions that write memory", frozenset(host.MEMORY_FUNCTIONS)),
 )
 
 

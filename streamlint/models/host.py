@@ -26,6 +26,9 @@ GIVES_ADDRESS = _OF_OBJECTS | {"ctypes.cast"}
 OF_HOST_MEMORY = _OF_OBJECTS | {"torch.from_numpy"}
 """Of these, views of what is on the host: ``byref(c_int())``. A cast may be of any address."""
 
+ADDRESS_TYPE = "ctypes.c_void_p"
+"""A cast to it is an address as before; one to a pointer to numbers is read by its index or its ``contents``."""
+
 FLAT_VIEW_FUNCTIONS = frozenset({"numpy.frombuffer", "numpy.ctypeslib.as_array", "memoryview"})
 """Views with one axis, so that ``view[0]`` reads a number."""
 
@@ -38,13 +41,18 @@ ALLOCATORS = frozenset(
 TAKES_VALUES = frozenset({"array", "bytearray"})
 """Of these, those that copy what they are given."""
 
-COPIES_INTO = {
+MEMORY_FUNCTIONS: dict[str, tuple[int | None, int | None]] = {
     "numpy.copyto": (0, 1),
     "ctypes.memmove": (0, 1),
     "ctypes.memset": (0, None),
     "numpy.put": (0, 2),
+    "ctypes.string_at": (None, 0),
+    "ctypes.wstring_at": (None, 0),
 }
-"""Functions that write argument ``i`` and read argument ``j``."""
+"""Functions that write argument ``i`` and read argument ``j``; without ``i`` they return what they read.
+
+They go by addresses, too: https://docs.python.org/3/library/ctypes.html#utility-functions
+"""
 
 GENERATORS = {
     f"{module}.{name}": module

@@ -22,7 +22,7 @@ from streamlint.models.host import (
     ARRAY_META,
     ARRAY_VIEWS,
     ARRAY_WRITES,
-    COPIES_INTO,
+    MEMORY_FUNCTIONS,
     READ_BUILTINS,
     VIEW_FUNCTIONS,
 )
@@ -118,8 +118,8 @@ class _Rewriter(ast.NodeTransformer):
         name = _dotted(node.func)
         if name in READ_BUILTINS:
             node.args = [_through(READ, arg) if _plain(arg) else arg for arg in node.args]
-        elif name in COPIES_INTO:
-            written, read = COPIES_INTO[name]
+        elif name in MEMORY_FUNCTIONS:
+            written, read = MEMORY_FUNCTIONS[name]
             node.args = [
                 _through(WRITE, arg) if i == written else _through(READ, arg) if i == read else arg
                 for i, arg in enumerate(node.args)

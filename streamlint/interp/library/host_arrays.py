@@ -10,6 +10,7 @@ from streamlint.interp.library import array_interface, arrays, handoffs, tensors
 from streamlint.interp.state import elements, symbols
 from streamlint.interp.state.values import (
     NONE,
+    ApiV,
     BufferV,
     CallbackV,
     Flavor,
@@ -75,7 +76,7 @@ def view(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
         return m.new_buffer("", Space.PAGEABLE, Origin.ALLOCATED, Flavor.ARRAY, span)
     seen = found[0]
     if path in host.GIVES_ADDRESS:
-        return seen
+        return _numbers_at(m, seen, args[1:])
     if path in host.FLAT_VIEW_FUNCTIONS:
         m.flat.add(seen.id)
     given = m.given.get(seen.id)
@@ -98,6 +99,15 @@ def view(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
     return BufferV(seen.id, seen.region, flavor)
 
 
+def _numbers_at(m: Machine, address: BufferV, kinds: list[Value]) -> BufferV:
+    """``ctypes.cast(host, ctypes.POINTER(ctypes.c_int))`` of host memory, of which ``[0]`` reads a number."""
+    typed = any(isinstance(kind, ApiV) and kind.path != host.ADDRESS_TYPE for kind in kinds)
+    if not typed or not m.space(address).on_host:
+        return address
+    m.flat.add(address.id)
+    return BufferV(address.id, address.region, Flavor.ARRAY)
+
+
 def allocate(m: Machine, name: str, args: list[Value], span: Span) -> Value:
     given = tensors.buffers_in(m, args, unknown=False)
     if name in host.TAKES_VALUES:
@@ -114,8 +124,8 @@ def allocate(m: Machine, name: str, args: list[Value], span: Span) -> Value:
     return made
 
 
-def copy_into(m: Machine, path: str, args: list[Value], span: Span) -> Value:
-    to, of = host.COPIES_INTO[path]
+def copied(m: Machine, path: str, args: list[Value], span: Span) -> Value:
+    to, of = host.MEMORY_FUNCTIONS[path]
     accesses: list[Access] = []
     for position, mode in ((to, Mode.WRITE), (of, Mode.READ)):
         if position is not None and position < len(args):
@@ -123,7 +133,7 @@ def copy_into(m: Machine, path: str, args: list[Value], span: Span) -> Value:
                 Access(v.id, mode, v.region) for v in tensors.buffers_in(m, [args[position]], unknown=False)
             ]
     m.emit(HostAccess(m.site(span), m.lane, accesses=tuple(accesses), name=path.rpartition(".")[2]))
-    return NONE
+    return NONE if to is not None else m.result(path, span)
 
 
 def function(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:

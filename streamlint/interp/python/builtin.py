@@ -122,8 +122,8 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
         return host_arrays.view(m, path, args, kwargs, span)
     if path in host.ALLOCATORS:
         return host_arrays.allocate(m, last, args, span)
-    if path in host.COPIES_INTO:
-        return host_arrays.copy_into(m, path, args, span)
+    if path in host.MEMORY_FUNCTIONS:
+        return host_arrays.copied(m, path, args, span)
     if path.startswith("numpy.") or (path.startswith("ctypes.") and not path.startswith("ctypes.c_")):
         return host_arrays.function(m, path, args, kwargs, span)
     if "." not in path or path.startswith(python.COMPUTING):

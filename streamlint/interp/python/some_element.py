@@ -33,7 +33,7 @@ def found(m: Machine, held: HeapObject, owner: HeapV, at: Symbol) -> Value:
         if at is FIRST and symbols.EACH in held.extra:
             # [start(f, page) for f, page in zip(files, pages)], and then: for page in pages: ...
             held.extra[at] = held.extra[symbols.EACH]
-        elif held.sample is not None and (held.open or not (held.items or held.entries)):
+        elif held.sample is not None and not held.entries and (held.open or not held.items):
             # Where a loop has filled a dict, the sample is itself one of its elements.
             apart = held.sample in held.entries.values()
             held.extra[at] = alike.like(m, held.sample, at, held.born, apart=apart)
