@@ -33,22 +33,44 @@ def found(m: Machine, held: HeapObject, owner: HeapV, at: Symbol) -> Value:
         if at is FIRST and symbols.EACH in held.extra:
             # [start(f, page) for f, page in zip(files, pages)], and then: for page in pages: ...
             held.extra[at] = held.extra[symbols.EACH]
-        elif held.sample is not None and not held.entries and (held.open or not held.items):
+        elif stored := _may_be_meant(m, held, at):
+            held.extra[at] = _one_of(held, stored, at)
+        elif held.sample is not None and (held.open or not (held.items or held.entries)):
             # Where a loop has filled a dict, the sample is itself one of its elements.
             apart = held.sample in held.entries.values()
             held.extra[at] = alike.like(m, held.sample, at, held.born, apart=apart)
         elif elements.is_behind(held, at) and _may_be_more(m, held.items[-1]):
             held.extra[at] = _one_more(m, held, at)
-        elif known := held.items or [
-            value for key, value in held.entries.items() if not keys.are_two(m, key, at)
-        ]:
-            used = len(held.extra)
-            by = symbols.text_of(at) if len(known) > 1 else ""
-            held.extra[at] = picked(known[min(used, len(known) - 1)], by)
+        elif held.items:
+            held.extra[at] = _one_of(held, held.items, at)
         else:
             held.extra[at] = SymV(symbols.Item(m.symbol_of_object(owner), at))
         _note_choice(m, held, owner, at)
     return held.extra[at]
+
+
+def _may_be_meant(m: Machine, held: HeapObject, key: Symbol) -> list[Value]:
+    """What a dict has under keys that may be this one; another element of what a loop has walked is none."""
+    return [
+        value
+        for stored, value in held.entries.items()
+        if not keys.are_two(m, stored, key) and not _are_elements_of_one(stored, key)
+    ]
+
+
+def _are_elements_of_one(stored: Symbol, key: Symbol) -> bool:
+    """``for p in params: self.host[p] = ...``, and then ``self.host[p]`` of a pass that the first loop lacked."""
+    match stored, key:
+        case symbols.Item(first, one), symbols.Item(second, other):
+            return first == second and one != other and None not in (symbols.number(one), symbols.number(other))
+        case _:
+            return False
+
+
+def _one_of(held: HeapObject, known: list[Value], at: Symbol) -> Value:
+    """Who asks by another key, or number, gets another one of them."""
+    by = symbols.text_of(at) if len(known) > 1 else ""
+    return picked(known[min(len(held.extra), len(known) - 1)], by)
 
 
 def _may_be_more(m: Machine, value: Value) -> bool:
