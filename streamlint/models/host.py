@@ -27,7 +27,7 @@ OF_HOST_MEMORY = _OF_OBJECTS | {"torch.from_numpy"}
 """Of these, views of what is on the host: ``byref(c_int())``. A cast may be of any address."""
 
 ADDRESS_TYPE = "ctypes.c_void_p"
-"""A cast to it is an address as before; one to a pointer to numbers is read by its index or its ``contents``."""
+"""A cast to it is an address as before; one to a pointer to numbers is read by ``[0]`` or ``contents``."""
 
 FLAT_VIEW_FUNCTIONS = frozenset({"numpy.frombuffer", "numpy.ctypeslib.as_array", "memoryview"})
 """Views with one axis, so that ``view[0]`` reads a number."""

@@ -18,7 +18,7 @@ from streamlint.interp.state.values import (
     TupleV,
     Value,
 )
-from streamlint.trace import Picked
+from streamlint.trace import BufferId, Picked
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -54,17 +54,23 @@ def _may_be_meant(m: Machine, held: HeapObject, key: Symbol) -> list[Value]:
     return [
         value
         for stored, value in held.entries.items()
-        if not keys.are_two(m, stored, key) and not _are_elements_of_one(stored, key)
+        if not keys.are_two(m, stored, key) and not _are_elements_of_one(m, stored, key)
     ]
 
 
-def _are_elements_of_one(stored: Symbol, key: Symbol) -> bool:
-    """``for p in params: self.host[p] = ...``, and then ``self.host[p]`` of a pass that the first loop lacked."""
-    match stored, key:
+def _are_elements_of_one(m: Machine, stored: Symbol, key: Symbol) -> bool:
+    """``for p in params: self.host[p] = ...``, and then ``self.host[p]`` of a pass that it did not make."""
+    match _given_as(m, stored), _given_as(m, key):
         case symbols.Item(first, one), symbols.Item(second, other):
-            return first == second and one != other and None not in (symbols.number(one), symbols.number(other))
+            numbers = symbols.number(one), symbols.number(other)
+            return first == second and one != other and None not in numbers
         case _:
             return False
+
+
+def _given_as(m: Machine, key: Symbol) -> Symbol:
+    """An element that has turned out to be memory: a parameter of those that a module lists."""
+    return m.given.get(BufferId(key.number), key) if isinstance(key, symbols.Memory) else key
 
 
 def _one_of(held: HeapObject, known: list[Value], at: Symbol) -> Value:
