@@ -9,7 +9,7 @@ from streamlint import ir
 from streamlint.frozen import replace
 from streamlint.interp.facts import answers, arms, classes
 from streamlint.interp.library import monitors, tensors, threads, used_as
-from streamlint.interp.python import keys, kinds, objects
+from streamlint.interp.python import keys, kinds, later_passes, objects
 from streamlint.interp.state import elements, lengths, names, rings, symbols
 from streamlint.interp.state.values import (
     ApiV,
@@ -98,7 +98,7 @@ def truth(
     value = _as_told(m, names.settle(m, value), e.span)
     known = answers.constant(m, value)
     if known is not None:
-        return known
+        return known if want is not None else later_passes.answer(m, e, known=known, label=text_of(e))
     match value:
         case QueryV(of, status, negated):
             # A status code is zero, and false, when the work is complete.

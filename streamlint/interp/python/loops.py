@@ -13,6 +13,7 @@ from streamlint.interp.python import (
     conditions,
     containers,
     expr,
+    later_passes,
     objects,
     passes_left,
     walks,
@@ -55,7 +56,7 @@ def run_for(m: Machine, s: ir.For) -> None:
         return
     loop_steps.enter(m)
     m.stores.walking.append(m.steps)
-    filling, depth = m.filling, len(m.walked)
+    filling, depth, ahead = m.filling, len(m.walked), m.ahead
     try:
         with lifetime.holding(m, source):
             if elements.listed(m, source) is not None:
@@ -70,6 +71,7 @@ def run_for(m: Machine, s: ir.For) -> None:
                     return
     finally:
         m.loops -= 1
+        m.ahead = ahead
         m.stores.walking.pop()
         if filling is None:
             containers.filled(m)
@@ -80,7 +82,9 @@ def run_for(m: Machine, s: ir.For) -> None:
 
 def _walk(m: Machine, s: ir.For, walked: Walked, source: Value, fed: _Fed | None = None) -> bool:
     """Makes the passes; false if the loop was left by ``break``."""
-    for item in _turns(m, s, walked, source):
+    many = counted.length(m, source)
+    for turn, item in enumerate(_turns(m, s, walked, source)):
+        m.ahead = later_passes.MANY if many is None else max(many - turn - 1, 0)
         if fed is not None:
             m.walked[-1] = item
         binding.walk(m, s.target, item)
@@ -225,13 +229,14 @@ def _pass(m: Machine, body: Sequence[ir.Stmt]) -> bool:
 
 def _for_generator(m: Machine, s: ir.For, source: GeneratorV, walked: Walked) -> None:
     """The generator's body runs, and the loop body runs at each of its yields."""
-    depth = len(m.calls)
+    depth, ahead = len(m.calls), m.ahead
     returned: list[Returned] = []
     turns = count()
 
     def at_yield(frame: Frame, value: Value) -> Value:
         with m.back_in(frame, depth):
             try:
+                m.ahead = later_passes.MANY
                 binding.walk(m, s.target, walked.around(value, next(turns)))
                 if not _pass(m, s.body):
                     raise _LoopLeft
@@ -247,6 +252,8 @@ def _for_generator(m: Machine, s: ir.For, source: GeneratorV, walked: Walked) ->
         if returned:
             raise returned[0] from None
         return
+    finally:
+        m.ahead = ahead
     m.python.run_block(m, s.orelse)
 
 
@@ -337,7 +344,7 @@ class _Passes:
 
 def run_while(m: Machine, s: ir.While) -> None:
     loop_steps.enter(m)
-    depth = len(m.walked)
+    depth, ahead = len(m.walked), m.ahead
     m.walked.append(NONE)
     try:
         with _Fed(m, s) as fed:
@@ -346,6 +353,7 @@ def run_while(m: Machine, s: ir.While) -> None:
             return
     finally:
         m.loops -= 1
+        m.ahead = ahead
         del m.walked[depth:]
     m.python.run_block(m, s.orelse)
 
@@ -374,6 +382,7 @@ def _while(m: Machine, s: ir.While, fed: _Fed) -> bool:
         elif not loop_steps.may_go_on(m, done, SURE_TURNS):
             passes.cut(s)
             return True
+        m.ahead = later_passes.MANY if known is None or endless else 0
         if not _pass(m, s.body):
             return False
         passes.end()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp.state import symbols
+from streamlint.interp.state import elements, symbols
 from streamlint.interp.state.values import ConstV, HeapV, SymV, Value
 
 if TYPE_CHECKING:
@@ -29,6 +29,19 @@ def note(m: Machine, source: Value, passes: int) -> None:
             m.numbers.counts[end] = start + passes
         case [ConstV(), SymV(symbol)] if passes:
             m.numbers.counts[symbol] = passes
+
+
+def length(m: Machine, source: Value) -> int | None:
+    """How many passes a loop over something makes, if that is known: ``range(1000)``, a list."""
+    listed = elements.listed(m, source)
+    if listed is not None:
+        return len(listed)
+    held = m.heap[source.id] if isinstance(source, HeapV) and source.id in m.heap else None
+    match held.items if held is not None and held.role == "range" else ():
+        case [ConstV(int() as start), ConstV(int() as step), ConstV(int() as end)]:
+            return len(range(start, end, step))
+        case _:
+            return None
 
 
 def was_walked(m: Machine, source: Value) -> bool:

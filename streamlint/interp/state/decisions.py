@@ -50,6 +50,8 @@ class Decision:
     """Whether code asked that works with streams through what it calls."""
     tells: bool = True
     """Whether what it chooses between may have to do with streams, as the text of the arms says."""
+    known: int | None = None
+    """The answer that the numbers of this pass give: nothing is assumed with it."""
 
     @property
     def worth(self) -> Worth:
@@ -92,6 +94,7 @@ class Oracle:
         leads: bool = False,
         tells: bool = True,
         alike: Symbol | None = None,
+        known: int | None = None,
     ) -> int:
         """The answer for ``key``; asking twice gives the same one.
 
@@ -110,7 +113,8 @@ class Oracle:
         else:
             # for key in batch: if isinstance(batch[key], Tensor): all of them before one among others.
             chosen = self.flipped.get(asked, default)
-        self.taken.append(Decision(key, label, options, chosen, relevant, leads=leads, tells=tells))
+        decision = Decision(key, label, options, chosen, relevant, leads=leads, tells=tells, known=known)
+        self.taken.append(decision)
         self.answer(key, chosen)
         return chosen
 
@@ -167,7 +171,7 @@ class Oracle:
 
     @property
     def path(self) -> tuple[str, ...]:
-        return tuple(_told(decision) for decision in self.taken)
+        return tuple(_told(decision) for decision in self.taken if decision.chosen != decision.known)
 
 
 def _told(d: Decision) -> str:

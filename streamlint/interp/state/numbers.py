@@ -5,10 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from streamlint.frozen import frozen
 from streamlint.interp.state import symbols
 
 if TYPE_CHECKING:
     from streamlint.interp.state.symbols import Symbol
+    from streamlint.source import Span
+
+
+@frozen()
+class Counted:
+    """What a test was asked of the last time: a number that may be counted on, and its answer."""
+
+    number: int
+    answer: bool
 
 
 @dataclass(slots=True)
@@ -31,6 +41,8 @@ class Numbers:
     """Lengths that are another number: ``len(nodes)`` of ``nodes = [Node() for _ in range(n)]``."""
     starts: set[Symbol] = field(default_factory=set)
     """From which loops count, so that they are numbers: ``n`` of ``range(n - 1, -1, -1)``."""
+    rounds: dict[Span, Counted] = field(default_factory=dict)
+    """Tests of what a number leaves, ``step % 10 == 0``: see ``python/later_passes.py``."""
 
     def are_counted_from(self, base: Symbol) -> bool:
         """Whether it is a number, and ``base - 1`` too: of something else it may be a tensor."""

@@ -191,6 +191,8 @@ class Path:
     loops: int = 0
     loops_end: int = 0
     """How many loops are open, and the step after which those of known length make no further pass."""
+    ahead: int = 0
+    """Passes of the innermost loop that come behind this one, whether they are run or not."""
     walked: list[Value] = field(default_factory=list)
     """What the open loops of unknown length are bound to in this pass; ``None`` where that says nothing."""
     filling: Born | None = None
