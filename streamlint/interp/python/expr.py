@@ -316,21 +316,19 @@ def comprehension(m: Machine, e: ir.Comprehension) -> Value:
         del m.walked[walked:]
         m.frame.env = outer
     opened = opened and bool(collected or not e.generators[0].tests)
-    # [p.grad for p in net.parameters()]: of some it is known that they are there, and there may be more.
-    told_apart = not opened or (len(collected) > 1 and bool(walks.begins_with(m, first)))
     if e.kind == "dict":
         made = m.new_object(Shape.DICT)
         for key, value in collected:
-            if key is not None and told_apart:
+            if key is not None and not opened:
                 containers.put(m, m.heap[made.id], key, value)
     else:
         made = m.new_list(
-            (value for _, value in collected) if told_apart else (),
+            () if opened else (value for _, value in collected),
             shape=Shape.SET if e.kind == "set" else Shape.LIST,
             kind="generator" if e.kind == "generator" else "",
         )
-    m.heap[made.id].open = opened
-    if not told_apart:
+    if opened:
+        m.heap[made.id].open = True
         m.heap[made.id].key_sample, m.heap[made.id].sample = collected[0] if collected else (None, None)
         m.heap[made.id].born = replace(born, each=_walked(e, scope))
         if len(e.generators) == 1 and not e.generators[0].tests and e.kind == "list":
@@ -392,10 +390,8 @@ def _clause(
         m.walked.append(NONE)
     if items is None:
         items = walks.asked_for(m, source, clause.iter.span)
-        items += [item for item in walks.begins_with(m, source) if item not in items]
         if not walks.is_filled(m, source):
-            one = containers.any_of(m, source, clause.iter.span)
-            items += [one] if one not in items else []
+            items.append(containers.any_of(m, source, clause.iter.span))
         # [s.synchronize() for s in streams] comes by all that code has used by their numbers.
         numbers = range(1, min(walks.known_by_number(m, source), SURE_ELEMENTS))
         used = [containers.nth(m, source, number, clause.iter.span) for number in numbers]

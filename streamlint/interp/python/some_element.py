@@ -10,6 +10,7 @@ from streamlint.interp.state import elements, symbols
 from streamlint.interp.state.values import (
     BufferV,
     EventV,
+    GraphV,
     HeapObject,
     HeapV,
     Shape,
@@ -18,7 +19,7 @@ from streamlint.interp.state.values import (
     TupleV,
     Value,
 )
-from streamlint.trace import BufferId, Picked
+from streamlint.trace import Picked
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -33,7 +34,8 @@ def found(m: Machine, held: HeapObject, owner: HeapV, at: Symbol) -> Value:
         if at is FIRST and symbols.EACH in held.extra:
             # [start(f, page) for f, page in zip(files, pages)], and then: for page in pages: ...
             held.extra[at] = held.extra[symbols.EACH]
-        elif stored := _may_be_meant(m, held, at):
+        elif isinstance(held.sample, GraphV) and (stored := _may_be_meant(m, held, at)):
+            # graphs[size].replay(): what was captured for one of the sizes, and no other graph like it.
             held.extra[at] = _one_of(held, stored, at)
         elif held.sample is not None and (held.open or not (held.items or held.entries)):
             # Where a loop has filled a dict, the sample is itself one of its elements.
@@ -41,8 +43,8 @@ def found(m: Machine, held: HeapObject, owner: HeapV, at: Symbol) -> Value:
             held.extra[at] = alike.like(m, held.sample, at, held.born, apart=apart)
         elif elements.is_behind(held, at) and _may_be_more(m, held.items[-1]):
             held.extra[at] = _one_more(m, held, at)
-        elif held.items:
-            held.extra[at] = _one_of(held, held.items, at)
+        elif known := held.items or _may_be_meant(m, held, at):
+            held.extra[at] = _one_of(held, known, at)
         else:
             held.extra[at] = SymV(symbols.Item(m.symbol_of_object(owner), at))
         _note_choice(m, held, owner, at)
@@ -50,27 +52,8 @@ def found(m: Machine, held: HeapObject, owner: HeapV, at: Symbol) -> Value:
 
 
 def _may_be_meant(m: Machine, held: HeapObject, key: Symbol) -> list[Value]:
-    """What a dict has under keys that may be this one; another element of what a loop has walked is none."""
-    return [
-        value
-        for stored, value in held.entries.items()
-        if not keys.are_two(m, stored, key) and not _are_elements_of_one(m, stored, key)
-    ]
-
-
-def _are_elements_of_one(m: Machine, stored: Symbol, key: Symbol) -> bool:
-    """``for p in params: self.host[p] = ...``, and then ``self.host[p]`` of a pass that it did not make."""
-    match _given_as(m, stored), _given_as(m, key):
-        case symbols.Item(first, one), symbols.Item(second, other):
-            numbers = symbols.number(one), symbols.number(other)
-            return first == second and one != other and None not in numbers
-        case _:
-            return False
-
-
-def _given_as(m: Machine, key: Symbol) -> Symbol:
-    """An element that has turned out to be memory: a parameter of those that a module lists."""
-    return m.given.get(BufferId(key.number), key) if isinstance(key, symbols.Memory) else key
+    """What a dict has under keys of which none is another one than this for sure."""
+    return [value for stored, value in held.entries.items() if not keys.are_two(m, stored, key)]
 
 
 def _one_of(held: HeapObject, known: list[Value], at: Symbol) -> Value:

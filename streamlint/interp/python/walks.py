@@ -65,12 +65,6 @@ def asked_for(m: Machine, value: Value, span: Span) -> list[Value]:
             return []
 
 
-def begins_with(m: Machine, value: Value) -> list[Value]:
-    """What a list of unknown length holds for sure: ``net.parameters()`` of a module, one by one."""
-    held = m.heap[value.id] if isinstance(value, HeapV) else None
-    return list(held.items) if held is not None and held.open and not held.role else []
-
-
 def one_after_the_other(m: Machine, parts: list[Value]) -> HeapV:
     """``itertools.chain(firsts, seconds)``"""
     listed = [elements.listed(m, part) for part in parts]
