@@ -18,12 +18,14 @@ from streamlint.trace import (
     Barrier,
     BufferId,
     Copy,
+    Doubt,
     Event,
     EventId,
     Launch,
     Op,
     Purpose,
     Record,
+    Site,
     Stream,
     StreamId,
     StreamKind,
@@ -35,7 +37,7 @@ from streamlint.trace import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from streamlint.interp.entries.runs import Run
     from streamlint.source import Span
@@ -86,15 +88,15 @@ Fact: TypeAlias = OpenEnd | TwoStreams | Unawaited
 class _Queue:
     """What one path queued on one stream, in order."""
 
-    work: list[Span] = field(default_factory=list)
+    work: list[Site] = field(default_factory=list)
     first: dict[Span, int] = field(default_factory=dict)
     """How much was queued before a place queued there first."""
     records: list[tuple[Event, int]] = field(default_factory=list)
     """Events that somebody may wait for who is not seen, and how much was queued before each record."""
 
-    def add(self, span: Span) -> None:
-        self.first.setdefault(span, len(self.work))
-        self.work.append(span)
+    def add(self, at: Site) -> None:
+        self.first.setdefault(at.span, len(self.work))
+        self.work.append(at)
 
 
 @dataclass(slots=True)
@@ -189,19 +191,21 @@ class _Reader:
                         queue.records.append((event, len(queue.work)))
                 case Wait():
                     self._ran(op.at.span, self._source(op.event))
-                    self._wait(op.event, op.stream)
+                    self._wait(op.event, op.stream, op.at)
                     self._await(op.event)
                 case SyncEvent():
                     self._ran(op.at.span, self._source(op.event))
-                    self._wait(op.event, None)
+                    self._wait(op.event, None, op.at)
                     self._await(op.event)
                 case SyncStream():
                     self._ran(op.at.span, op.stream)
-                    self._join(op.stream)
+                    self._join(op.stream, op.at)
                 case SyncDevice(purpose=Purpose.ORDER):
                     for stream in self.trace.streams:
-                        self._settle(stream)
-                case Barrier():
+                        self._settle(stream, op.at)
+                case Barrier() if Doubt.BUDGET not in op.doubts:
+                    # A third call of a function by itself, which no path follows, waits for what its text
+                    # waits for: whether that names the stream, is asked apart.
                     for stream in op.streams:
                         self._settle(stream)
                         self._note(self.ends.forked, stream)
@@ -224,7 +228,7 @@ class _Reader:
         queue = self._queue(op.stream)
         if op.at.span not in queue.first:
             self.ends.queues.setdefault(op.at.span, []).append(queue)
-        queue.add(op.at.span)
+        queue.add(op.at)
 
     def _await(self, event: EventId) -> None:
         if (made := self.trace.events[event].span) is not None:
@@ -241,7 +245,7 @@ class _Reader:
             queue = self._queue(stream)
             self.ends.ran.setdefault(place, {})[queue] = len(queue.work)
 
-    def _wait(self, event: EventId, waiting: StreamId | None) -> None:
+    def _wait(self, event: EventId, waiting: StreamId | None, at: Site) -> None:
         source, count = self.records.get(event, (None, 0))
         if waiting is not None and source is not None and self.trace.events[event].span is not None:
             # Nobody makes a stream wait for itself.
@@ -250,28 +254,55 @@ class _Reader:
         if waiting is not None and source != waiting:
             self._note(self.ends.forked, waiting)
         if source is not None and source != waiting:
-            self._join(source, count)
+            self._join(source, at, count)
 
     def _are_two(self, given: StreamId, other: StreamId) -> None:
         stream = self.trace.streams[given]
         if is_given(stream) and self.trace.streams[other].kind is StreamKind.CURRENT:
             self.ends.apart.add(TwoStreams(self.owner, stream.name))
 
-    def _join(self, stream: StreamId, count: int | None = None) -> None:
+    def _join(self, stream: StreamId, at: Site, count: int | None = None) -> None:
         self._note(self.ends.joined, stream)
-        self._settle(stream, count)
+        self._settle(stream, at, count)
 
-    def _settle(self, stream: StreamId, count: int | None = None) -> None:
+    def _settle(self, stream: StreamId, at: Site | None = None, count: int | None = None) -> None:
+        """Somebody waits for what a stream was given so far; not seen who, if ``at`` no place is known."""
         first = self.settled.get(stream, 0)
         last = len(self._queue(stream).work) if count is None else count
         if last > first:
-            self.ends.waited.update(self._queue(stream).work[first:last])
+            work = self._queue(stream).work[first:last]
+            begun = _begun_again(work, at) if at is not None else 0
+            self.ends.waited.update(one.span for one in work[begun:])
             self.settled[stream] = last
 
     def _note(self, places: set[Span], stream: StreamId) -> None:
         span = self.trace.streams[stream].span
         if span is not None:
             places.add(span)
+
+
+def _begun_again(work: Sequence[Site], wait: Site) -> int:
+    """How much of some work an earlier run of a function issued behind a wait that is for other work.
+
+    ``self.page.copy_(row); self.side.synchronize(); return self.page.clone()`` on ``side``: the wait of the next
+    call is for its own copy, and by then somebody has used the clone.
+    """
+    for number in range(len(work) - 1, -1, -1):
+        place = _place_in(work[number], wait)
+        if place is not None and place > wait.span.line:
+            is_own = any((_place_in(one, wait) or wait.span.line) < wait.span.line for one in work[number:])
+            return number + 1 if is_own else 0
+    return 0
+
+
+def _place_in(work: Site, wait: Site) -> int | None:
+    """The line at which the function that waits issued some work, itself or by a call; None if others did."""
+    depth = len(wait.calls)
+    if work.calls[:depth] != wait.calls:
+        return None
+    place = (*work.calls, work.span)[depth]
+    inside = depth < len(work.calls) or work.function == wait.function
+    return place.line if inside and place.path == wait.span.path else None
 
 
 def _is_by_caller(op: Op, earlier: Op) -> bool:

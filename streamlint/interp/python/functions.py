@@ -31,7 +31,7 @@ from streamlint.interp.state.values import (
     Value,
 )
 from streamlint.models.schema import Lib
-from streamlint.trace import Doubt
+from streamlint.trace import Barrier, Doubt
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -199,9 +199,20 @@ def _cut(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, Value], s
     """
     before = len(m.ops)
     result = _not_followed(m, func, args, kwargs, span)
+    told = _is_told_by_text(m, func, [*args, *kwargs.values()])
     for number, op in enumerate(m.ops[before:], before):
-        m.ops[number] = replace(op, doubts=op.doubts | {Doubt.BUDGET})
+        if told or not isinstance(op, Barrier):
+            m.ops[number] = replace(op, doubts=op.doubts | {Doubt.BUDGET})
     return result
+
+
+def _is_told_by_text(m: Machine, func: FuncV, given: list[Value]) -> bool:
+    """Whether a call that is not run waits for no other streams than those that its function names.
+
+    ``return self.next_batch()`` in ``next_batch()`` itself, and not ``drain(lanes[1:])`` in ``drain(lanes)``.
+    """
+    is_running = any(frame.function == func.name for frame in m.frames)
+    return is_running and not escape.carries_order(m, given)
 
 
 def _not_followed(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
