@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from streamlint import ir
 from streamlint.frozen import frozen
 from streamlint.interp.facts import decorators, touching
+from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.values import ClassV, FuncV
 from streamlint.models import host, vocabulary
 from streamlint.models.schema import Lib
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from streamlint.interp.state.project import Project
+    from streamlint.source import Span
 
 
 @frozen()
@@ -60,6 +62,22 @@ def relevant(project: Project, module: ir.Module) -> Relevant:
     while more := _led_to(module, uses, hot) - {"__init__"} - hot:
         hot |= more
     return Relevant(frozenset(hot), frozenset(own | _running_hooks(module, hot)))
+
+
+def leads(project: Project, function: ir.Function) -> bool:
+    """Whether a function inside of another one uses what touches streams, maybe through others of its module.
+
+    ``def hook(*_): self._reduce(p)``, and ``_reduce`` enters a stream.
+    """
+    return project.once(_LEADING, function.span, lambda: _leads(project, function))
+
+
+def _leads(project: Project, function: ir.Function) -> bool:
+    module = project.module(function.module)
+    return module is not None and not relevant(project, module).names.isdisjoint(touching.names_in(function))
+
+
+_LEADING: Kept[Span, bool] = Kept()
 
 
 def _led_to(

@@ -38,6 +38,12 @@ def _touches(project: Project, decl: ir.FunctionDecl) -> bool:
     )
 
 
+def names_in(function: ir.Function) -> frozenset[str]:
+    """The names and attributes that the body of a function inside of another one uses."""
+    plain = {node.id for node in ir.walk(function.body) if isinstance(node, ir.Name)}
+    return frozenset(plain | {node.name for node in ir.walk(function.body) if isinstance(node, ir.Attr)})
+
+
 def leads(project: Project, decl: ir.Function | ir.FunctionDecl) -> bool:
     """Whether a function uses the name of one of its module that may touch a stream."""
     module = project.module(decl.module) if isinstance(decl, ir.FunctionDecl) else None

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streamlint import ir
 from streamlint.frozen import replace
 from streamlint.interp.facts import counting as counting_calls
+from streamlint.interp.facts import relevance
 from streamlint.interp.library import autograd, escape, optimizers, storage, tensors
 from streamlint.interp.state import symbols
 from streamlint.interp.state.values import (
@@ -41,13 +43,20 @@ BEFORE = "register_forward_pre_hook"
 AFTER = "register_forward_hook"
 GRADIENT = "register_hook"
 ACCUMULATED = "register_post_accumulate_grad_hook"
+BEHIND = "AccumulateGrad.register_hook"
 BEFORE_STEP = "register_step_pre_hook"
 AFTER_STEP = "register_step_post_hook"
 AT_END = "queue_callback"
 OF_OPTIMIZERS = frozenset({BEFORE_STEP, AFTER_STEP})
 REGISTERS = FORWARD_HOOKS | GRADIENT_HOOKS | OF_OPTIMIZERS
 
+_OF_TENSORS = GRADIENT_HOOKS | {BEHIND}
+
 _ENGINE = SymV(symbols.Name("the engine of autograd"))
+
+
+_OF_A_NODE = (SymV(symbols.Name("gradients of the inputs")), SymV(symbols.Name("gradients of the outputs")))
+"""What a hook of a node of the graph gets."""
 
 
 def register(m: Machine, owner: Value, name: str, args: list[Value], span: Span) -> Value | None:
@@ -57,11 +66,39 @@ def register(m: Machine, owner: Value, name: str, args: list[Value], span: Span)
             # What a hook of a parameter gets is the parameter, of which it takes the gradient.
             known = _with_tensor(hook, owner) if name == ACCUMULATED else hook
             key = _meant(m, owner)
+            if name in _OF_TENSORS:
+                _is_called_by_autograd(m, hook)
             m.hooks.setdefault((name, key), []).append(known)
             m.hooked[key], m.hooked_at[key] = owner, span
             return m.result(name, span)
         case _:
             return None
+
+
+def _is_called_by_autograd(m: Machine, hook: FuncV | PartialV) -> None:
+    """Keeps a function inside of another one that leads to a stream: nothing else may run it.
+
+    ``def hook(*_): self._reduce(p)``, which ``p.register_hook(hook)`` gets.
+    """
+    match _called(hook):
+        case FuncV(function=ir.Function() as inner) as made if relevance.leads(m.project, inner):
+            m.closures.setdefault(f"{inner.module}:{inner.qualname}", made)
+        case _:
+            pass
+
+
+def register_behind(m: Machine, node: Symbol, args: list[Value], span: Span) -> Value | None:
+    """A hook behind the accumulation of a gradient; None for other nodes of a graph.
+
+    ``node = p.expand_as(p).grad_fn.next_functions[0][0]``, and ``node.register_hook(hook)``: such a hook runs when
+    ``p.grad`` was written, and gets gradients of which nothing is known.
+    """
+    match node:
+        case symbols.Item(symbols.Item(symbols.Attr(symbols.Attr(of, "grad_fn"), "next_functions"), _), _):
+            tensor = _memory_of(m, of)
+        case _:
+            return None
+    return register(m, BufferV(tensor.id), BEHIND, args, span) if tensor is not None else None
 
 
 def _with_tensor(hook: FuncV | PartialV, tensor: Value) -> PartialV:
@@ -164,6 +201,8 @@ def by_autograd(m: Machine, func: FuncV, number: int) -> tuple[list[Value], dict
     given, named = (hook.args, hook.kwargs) if isinstance(hook, PartialV) else ((), {})
     if name == GRADIENT:
         return [*given, _gradient(m, symbol_of(tensor))], dict(named)
+    if name == BEHIND:
+        return [*given, *_OF_A_NODE], dict(named)
     return [*given[:-1], tensor], dict(named)
 
 
@@ -193,7 +232,7 @@ def _of_gradients(m: Machine, func: FuncV) -> list[tuple[str, Value, FuncV | Par
         (name, m.hooked[owner], hook)
         for (name, owner), hooks in m.hooks.items()
         for hook in hooks
-        if name in GRADIENT_HOOKS and _is_of(hook, func)
+        if name in _OF_TENSORS and _is_of(hook, func)
     ]
     # What is made for each tensor is called for its own, and a function that was made once for all.
     own = [one for one in found if _called(one[2]) == func]
@@ -224,7 +263,7 @@ def _further(m: Machine, tensor: Value, count: int) -> Value | None:
 def of_others(m: Machine, span: Span) -> None:
     """A backward pass that is not seen has used the tensors that hooks are registered for, and runs these."""
     stream, by = m.current_stream(Lib.TORCH).id, Lib.TORCH.product
-    for owner in [owner for name, owner in m.hooks if name in GRADIENT_HOOKS]:
+    for owner in [owner for name, owner in m.hooks if name in _OF_TENSORS]:
         if (used := _memory_of(m, owner)) is not None:
             at = m.site(m.hooked_at[owner])
             read = (reading(used),)
@@ -286,8 +325,9 @@ def in_backward(m: Machine, span: Span, *, keeps_graph: bool = False) -> Value:
     results = autograd.in_backward(m, span, keeps_graph=keeps_graph)
     counting: set[Span] = set()
     for (name, owner), found in list(m.hooks.items()):
-        for hook in found if name in GRADIENT_HOOKS else ():
+        for hook in found if name in _OF_TENSORS else ():
             gradient: list[Value] = [_gradient(m, owner)] if name == GRADIENT else []
+            gradient += _OF_A_NODE if name == BEHIND else ()
             first, counts = len(m.ops), _that_counts(m, hook)
             results.append(m.python.call(m, hook, gradient, {}, span))
             if counts in counting:

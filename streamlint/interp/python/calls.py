@@ -365,6 +365,10 @@ def _symbolic_method(
         taken = hooks.register(m, receiver, name, args, span)
         if taken is not None:
             return taken
+    if name == hooks.GRADIENT:
+        taken = hooks.register_behind(m, receiver.symbol, args, span)
+        if taken is not None:
+            return taken
     if name in torch_model.FORWARD_HOOKS:
         taken = hooks.register(m, receiver, name, args, span)
         if taken is not None and receiver.computes:

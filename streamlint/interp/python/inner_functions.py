@@ -42,13 +42,8 @@ _TOUCHING: Kept[Span, bool] = Kept()
 
 def _touches(m: Machine, function: ir.Function) -> bool:
     return m.project.once(
-        _TOUCHING, function.span, lambda: _names_touch(m, function.module, _names(function))
+        _TOUCHING, function.span, lambda: _names_touch(m, function.module, touching.names_in(function))
     )
-
-
-def _names(function: ir.Function) -> frozenset[str]:
-    plain = {node.id for node in ir.walk(function.body) if isinstance(node, ir.Name)}
-    return frozenset(plain | {node.name for node in ir.walk(function.body) if isinstance(node, ir.Attr)})
 
 
 def _names_touch(m: Machine, name: str, names: frozenset[str]) -> bool:
