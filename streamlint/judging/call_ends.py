@@ -284,8 +284,8 @@ class _Reader:
 def _begun_again(work: Sequence[Site], wait: Site) -> int:
     """How much of some work an earlier run of a function issued behind a wait that is for other work.
 
-    ``self.page.copy_(row); self.side.synchronize(); return self.page.clone()`` on ``side``: the wait of the next
-    call is for its own copy, and by then somebody has used the clone.
+    ``self.page.copy_(row); self.side.synchronize(); return self.page.clone()`` on ``side``: the wait of the
+    next call is for its own copy, and by then somebody has used the clone.
     """
     for number in range(len(work) - 1, -1, -1):
         place = _place_in(work[number], wait)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.frozen import replace
-from streamlint.interp.state.values import ConstV, SymV, Value
+from streamlint.interp.state.values import ApiV, ConstV, HeapV, SymV, Value
 from streamlint.models import torch_layers
+from streamlint.models.torch import SEQUENCE
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -23,6 +24,25 @@ def made(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
     else:
         known = name in torch_layers.LAYERS and not _may_be_in_place(name, args, kwargs)
     return replace(value, computes=torch_layers.LAYERS.get(name, name)) if known else value
+
+
+def inherited(m: Machine, module: HeapV) -> str:
+    """What an object computes by the ``forward`` of a layer that its class inherits.
+
+    ``class Expert(nn.Sequential)``, ``class Head(nn.Linear)``; empty for objects of other classes.
+    """
+    cls = m.heap[module.id].cls
+    for ancestor in m.project.ancestors(cls)[0] if cls is not None else ():
+        for base in ancestor.bases:
+            match m.project.named(ancestor.module, base):
+                case ApiV(path) if path == SEQUENCE:
+                    return path.rpartition(".")[2]
+                case ApiV(path) if path.startswith("torch.nn."):
+                    name = path.rpartition(".")[2]
+                    return "" if name in torch_layers.MAY_BE_IN_PLACE else torch_layers.LAYERS.get(name, "")
+                case _:
+                    pass
+    return ""
 
 
 def _may_be_in_place(name: str, args: list[Value], kwargs: dict[str, Value]) -> bool:

@@ -17,7 +17,6 @@ from streamlint.interp.state.values import (
     BufferV,
     ConstV,
     Flavor,
-    FuncV,
     HeapV,
     Shape,
     SymV,
@@ -31,6 +30,8 @@ from streamlint.models import torch_layers
 from streamlint.trace import WHOLE, Access, Doubt, Evidence, Mode
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
     from streamlint.interp.state.values import HeapObject
@@ -195,17 +196,12 @@ def runs_parts(m: Machine, module: Symbol, args: list[Value], span: Span) -> Non
             m.python.call(m, SymV(part), args, {}, span)
 
 
-def runs(
-    m: Machine, module: HeapV, method: FuncV, args: list[Value], kwargs: dict[str, Value], span: Span
-) -> Value:
-    """An object that is called: the ``forward`` of a module runs between its hooks."""
-    if not isinstance(method.function, ir.FunctionDecl) or method.function.name != model.CALLED[-1]:
-        return m.python.call(m, method, args, kwargs, span)
+def runs(m: Machine, module: HeapV, args: list[Value], forward: Callable[[], Value], span: Span) -> Value:
+    """A module that is called: its ``forward`` runs between its hooks."""
     hooks.before_call(m, module, args, span)
     if _is_ready(m, module):
         reads_own(m, m.symbol_of_object(module), span)
-    result = m.python.call(m, method, args, kwargs, span)
-    return hooks.after_call(m, module, args, result, span)
+    return hooks.after_call(m, module, args, forward(), span)
 
 
 def _is_ready(m: Machine, module: HeapV) -> bool:

@@ -19,6 +19,7 @@ from streamlint.interp.library import (
     graphs,
     hooks,
     host_arrays,
+    layers,
     operators,
     optimizers,
     saved_hooks,
@@ -140,6 +141,9 @@ def _super_call(m: Machine, e: ir.Call) -> Value:
     if e.func.name in escape.WAITING:
         # A subclass of torch.futures.Future, of Event, of Thread: it waits for something.
         escape.barrier(m, escape.all_streams(m), e.span, e.func.name)
+    computed = layers.inherited(m, receiver) if isinstance(receiver, HeapV) else ""
+    if computed and e.func.name in torch_model.CALLED:
+        return operators.layer(m, computed, args, kwargs, e.span)
     if e.func.name != "__init__":
         return unresolved.opaque(m, f"super().{e.func.name}", [receiver, *args], kwargs, e.span)
     saved_hooks.inherited(m, cls, receiver, args)
@@ -177,7 +181,12 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
             for name in torch_model.CALLED:
                 method = classes.method(m, func, name)
                 if method is not None:
-                    return torch_modules.runs(m, func, method, args, kwargs, span)
+                    runs = partial(call, m, method, args, kwargs, span)
+                    is_forward = name == torch_model.CALLED[-1]
+                    return torch_modules.runs(m, func, args, runs, span) if is_forward else runs()
+            if computed := layers.inherited(m, func):
+                runs = partial(operators.layer, m, computed, args, kwargs, span)
+                return torch_modules.runs(m, func, args, runs, span)
             return unresolved.opaque(m, m.symbol_of_object(func), [func, *args], kwargs, span)
         case HeapV() if module_containers.is_sequence(m, func):
             torch_modules.runs_parts(m, m.symbol_of_object(func), args, span)
@@ -189,7 +198,7 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
             return made
         case SymV(computes=function) if function:
             return _in_hooks(
-                m, func, args, span, partial(_layer, m, function, args, kwargs, span), layer=True
+                m, func, args, span, partial(operators.layer, m, function, args, kwargs, span), layer=True
             )
         case SymV(symbols.Call(symbols.Name("type"), _)) if kinds.takes_container(m, args) and not kwargs:
             # type(batch)(x.to(device) for x in batch): what it holds is what it is given.
@@ -241,13 +250,6 @@ def _in_hooks(
     torch_modules.runs_parts(m, symbol, args, span)
     torch_modules.reads_own(m, symbol, span, layer=layer)
     return hooks.after_call(m, module, args, runs(), span)
-
-
-def _layer(m: Machine, function: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
-    for operand in tensors.buffers_in(m, args[:1]):
-        # What a layer of torch.nn is given, and what it makes, are tensors by its documentation.
-        m.is_memory(operand, Evidence.SHOWN)
-    return operators.layer(m, function, args, kwargs, span)
 
 
 def _call_memory(m: Machine, func: BufferV, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:

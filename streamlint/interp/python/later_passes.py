@@ -2,7 +2,7 @@
 
 Of a loop of a thousand passes a few are run, with the numbers 0, 1 and 2. What is done every ten times is
 done on another path, where it is asked for the second time: as if the passes in between had not been. That
-keeps the slots of rings in turn. Not what begins or ends with a pass (``if step >= slots:``, ``if step == last:``):
+keeps the slots of rings in turn. Not what begins or ends with a pass (``step >= slots``, ``step == last``):
 that rests on all those before.
 """
 
