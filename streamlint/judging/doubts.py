@@ -12,6 +12,7 @@ from streamlint.order.hb import Verdict
 from streamlint.rules import lifetimes
 from streamlint.rules.base import is_entry, is_read_by_caller, is_return, place_of, readable, stream_of
 from streamlint.trace import (
+    QUERY,
     Alloc,
     Barrier,
     Copy,
@@ -436,15 +437,22 @@ def _ordered_elsewhere(problem: Problem, judged: Judged, paths: Sequence[Judged]
     # A pair that shares no memory is about what the earlier op may use of memory given back since.
     shares = _meet(judged, problem.earlier, problem.later)
     for other in paths:
-        if other is judged:
+        if other is judged or _differ_by_answers(other, judged):
             continue
-        first = _same_place(other, judged, problem.earlier)
-        second = _same_place(other, judged, problem.later)
-        for a in first:
-            for b in second:
+        for a in _same_place(other, judged, problem.earlier):
+            for b in _same_place(other, judged, problem.later):
                 if a < b and _meet(other, a, b) >= shares and _is_settled(other, a, b):
                     return True
     return False
+
+
+def _differ_by_answers(other: Judged, judged: Judged) -> bool:
+    """Whether all that two paths decide otherwise is what ``query()`` answers: it may answer this or that.
+
+    ``for _ in range(3): if event.query(): break``, and then the page is read, whether it was done or not.
+    """
+    one, two = ([told for told in path.trace.path if not told.startswith(QUERY)] for path in (other, judged))
+    return one == two
 
 
 def _is_settled(other: Judged, a: OpId, b: OpId) -> bool:

@@ -59,6 +59,7 @@ from streamlint.trace.regions import (
 from streamlint.trace.things import (
     CURRENT_DEVICE,
     MAIN_LANE,
+    QUERY,
     THREAD_DEVICE,
     Access,
     AllocKind,
@@ -100,6 +101,7 @@ __all__ = [
     "CURRENT_DEVICE",
     "MAIN_LANE",
     "NOTHING",
+    "QUERY",
     "THREAD_DEVICE",
     "UNBOUNDED",
     "WHOLE",

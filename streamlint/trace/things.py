@@ -438,6 +438,10 @@ class Purpose(Enumeration):
     ASIDE = "it comes with something else: host memory is staged, a capture begins"
 
 
+QUERY = "query()"
+"""What a path says of an answer of the device, among its decisions: either may come in any run."""
+
+
 class AllocKind(Enumeration):
     """What an allocation is to the stream that orders it."""
 

@@ -54,8 +54,9 @@ _OF_TENSORS = GRADIENT_HOOKS | {BEHIND}
 
 _ENGINE = SymV(symbols.Name("the engine of autograd"))
 
-
-_OF_A_NODE = (SymV(symbols.Name("gradients of the inputs")), SymV(symbols.Name("gradients of the outputs")))
+_INPUT_GRADIENTS = SymV(symbols.Name("gradients of the inputs"))
+_OUTPUT_GRADIENTS = SymV(symbols.Name("gradients of the outputs"))
+_OF_A_NODE = (_INPUT_GRADIENTS, _OUTPUT_GRADIENTS)
 """What a hook of a node of the graph gets."""
 
 

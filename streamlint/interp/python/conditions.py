@@ -33,7 +33,7 @@ from streamlint.models import host
 from streamlint.models import torch as torch_model
 from streamlint.models.cuda_runtime import SUCCESS_NAMES
 from streamlint.models.python import GIVES_NUMBER, TELLS_TRUTH
-from streamlint.trace import BufferId, Purpose, StreamKind, SyncEvent, SyncStream
+from streamlint.trace import QUERY, BufferId, Purpose, StreamKind, SyncEvent, SyncStream
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -125,7 +125,9 @@ def _query(m: Machine, of: StreamV | EventV | HeapV, span: Span, want: bool | No
     So is ``future.done()`` of the thread that runs its function, and ``arrived.wait(5)`` of a flag.
     """
     key = m.unlike_any(symbols.call("query", symbol_of(of)), span)
-    done = m.oracle.choose(key, "query()", default=0 if want is None or want else 1, tells=False) == 0
+    # while True: if event.query(): break: that it is never done is no run of the program.
+    label = f"an endless loop's {QUERY}" if m.endless else QUERY
+    done = m.oracle.choose(key, label, default=0 if want is None or want else 1, tells=False) == 0
     if want is not None:
         done = want
     if done:

@@ -344,7 +344,8 @@ class _Passes:
 
 def run_while(m: Machine, s: ir.While) -> None:
     loop_steps.enter(m)
-    depth, ahead = len(m.walked), m.ahead
+    depth, ahead, is_endless = len(m.walked), m.ahead, isinstance(s.test, ir.Const)
+    m.endless += is_endless
     m.walked.append(NONE)
     try:
         with _Fed(m, s) as fed:
@@ -353,6 +354,7 @@ def run_while(m: Machine, s: ir.While) -> None:
             return
     finally:
         m.loops -= 1
+        m.endless -= is_endless
         m.ahead = ahead
         del m.walked[depth:]
     m.python.run_block(m, s.orelse)

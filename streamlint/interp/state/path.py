@@ -191,6 +191,8 @@ class Path:
     loops: int = 0
     loops_end: int = 0
     """How many loops are open, and the step after which those of known length make no further pass."""
+    endless: int = 0
+    """How many of the open loops only a ``break`` leaves: ``while True``."""
     ahead: int = 0
     """Passes of the innermost loop that come behind this one, whether they are run or not."""
     walked: list[Value] = field(default_factory=list)
