@@ -8,11 +8,13 @@ for good: no unseen caller can be meant to supply it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import permutations
 from typing import TYPE_CHECKING, TypeAlias
 
 from typing_extensions import assert_never
 
 from streamlint.frozen import frozen
+from streamlint.judging.edges import kept_for_another
 from streamlint.rules.base import is_announcement
 from streamlint.trace import (
     Barrier,
@@ -21,6 +23,7 @@ from streamlint.trace import (
     Doubt,
     Event,
     EventId,
+    KeepAlive,
     Launch,
     Op,
     Purpose,
@@ -118,7 +121,8 @@ class Ends:
     """Waits and records that some path came by, with how much was queued on the stream of interest."""
 
     apart: set[TwoStreams] = field(default_factory=set)
-    """Streams given to objects that wait for the current one somewhere, or are waited for by it."""
+    """Streams given to objects that wait for the current one somewhere, or are waited for by it, or get
+    memory of it to keep."""
 
     def add(self, traces: Iterable[Trace], owner: str) -> None:
         for trace in traces:
@@ -183,6 +187,8 @@ class _Reader:
                 case Launch() | Copy():
                     self._add(op)
                     self._used(op)
+                case KeepAlive():
+                    self._are_two(*(kept_for_another(self.trace, op) or ()))
                 case Record():
                     self.records[op.event] = (op.stream, len(self._queue(op.stream).work))
                     self._ran(op.at.span, op.stream)
@@ -206,9 +212,7 @@ class _Reader:
                 case Barrier() if Doubt.BUDGET not in op.doubts:
                     # A third call of a function by itself, which no path follows, waits for what its text
                     # waits for: whether that names the stream, is asked apart.
-                    for stream in op.streams:
-                        self._settle(stream)
-                        self._note(self.ends.forked, stream)
+                    self._may_be_ordered(op.streams)
                 case _:
                     pass
 
@@ -250,16 +254,20 @@ class _Reader:
         if waiting is not None and source is not None and self.trace.events[event].span is not None:
             # Nobody makes a stream wait for itself.
             self._are_two(source, waiting)
-            self._are_two(waiting, source)
         if waiting is not None and source != waiting:
             self._note(self.ends.forked, waiting)
         if source is not None and source != waiting:
             self._join(source, at, count)
 
-    def _are_two(self, given: StreamId, other: StreamId) -> None:
-        stream = self.trace.streams[given]
-        if is_given(stream) and self.trace.streams[other].kind is StreamKind.CURRENT:
-            self.ends.apart.add(TwoStreams(self.owner, stream.name))
+    def _are_two(self, *told_apart: StreamId) -> None:
+        for given, other in permutations([self.trace.streams[stream] for stream in told_apart], 2):
+            if is_given(given) and other.kind is StreamKind.CURRENT:
+                self.ends.apart.add(TwoStreams(self.owner, given.name))
+
+    def _may_be_ordered(self, streams: Iterable[StreamId]) -> None:
+        for stream in streams:
+            self._settle(stream)
+            self._note(self.ends.forked, stream)
 
     def _join(self, stream: StreamId, at: Site, count: int | None = None) -> None:
         self._note(self.ends.joined, stream)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.frozen import replace
 from streamlint.judging import blocking, evidence, owners, refills, threads
-from streamlint.judging.edges import stream_key
+from streamlint.judging.edges import kept_for_another, stream_key
 from streamlint.judging.responsibility import answered, is_lent, waits_for_itself
 from streamlint.order.hb import Verdict
 from streamlint.rules import lifetimes
@@ -33,6 +33,7 @@ from streamlint.trace import (
     Record,
     Role,
     Stream,
+    StreamId,
     StreamKind,
     SyncEvent,
     SyncStream,
@@ -41,7 +42,7 @@ from streamlint.trace import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from streamlint.interp.entries.runs import Run
     from streamlint.rules.base import Judged, Problem
@@ -404,19 +405,27 @@ def _are_two_streams(judged: Judged, earlier: Op, later: Op) -> bool:
     """Whether the code makes one of the two streams wait for the other: then it means two streams.
 
     ``def forward(self, x, side): side.wait_stream(torch.cuda.current_stream())``. What a library waits
-    for by itself, as a hand-off by DLPack does, tells nothing.
+    for by itself, as a hand-off by DLPack does, tells nothing. So does who keeps for one of them what the
+    other has allocated.
     """
     pair = {stream for stream in (stream_of(earlier), stream_of(later)) if stream is not None}
     outside = {stream for stream in pair if _may_be_another(judged.trace.streams[stream])}
     current = {stream.id for stream in judged.trace.streams.values() if stream.kind is StreamKind.CURRENT}
+    return any(
+        outside & told and told <= pair | current and len(told) > 1
+        for told in map(set, _told_apart(judged))  # the same two, and not each with a third one
+    )
+
+
+def _told_apart(judged: Judged) -> Iterator[tuple[StreamId | None, ...]]:
+    """Streams of which the code makes one wait for another, or keeps for one what another has allocated."""
     for number in judged.numbers(Wait):
         op, record = judged.op(number), judged.hb.record_seen_by(number)
-        if record is None or not isinstance(op, Wait) or judged.trace.events[op.event].span is None:
-            continue
-        ordered = {stream_of(op), stream_of(judged.op(record))}
-        if outside & ordered and ordered <= pair | current and len(ordered) > 1:
-            return True
-    return False
+        if record is not None and isinstance(op, Wait) and judged.trace.events[op.event].span is not None:
+            yield stream_of(op), stream_of(judged.op(record))
+    for op in map(judged.op, judged.numbers(KeepAlive)):
+        if isinstance(op, KeepAlive) and (two := kept_for_another(judged.trace, op)) is not None:
+            yield two
 
 
 def _may_be_another(stream: Stream) -> bool:

@@ -5,16 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.rules.base import About, early_record, is_entry, place_of, stream_of
-from streamlint.trace import Copy, HostAccess, Launch
+from streamlint.trace import Copy, HostAccess, KeepAlive, Launch
 
 if TYPE_CHECKING:
     from streamlint.rules.base import Judged, Problem, Rule
-    from streamlint.trace import OpId, Stream
+    from streamlint.trace import OpId, Stream, StreamId, Trace
 
 
 def stream_key(stream: Stream) -> tuple[object, ...]:
     """What tells the streams of a program apart, whatever path makes them."""
     return (stream.kind, stream.span, stream.name)
+
+
+def kept_for_another(trace: Trace, op: KeepAlive) -> tuple[StreamId, StreamId] | None:
+    """Two streams that code tells apart: one that allocated memory, and one for which the memory is kept.
+
+    ``with torch.cuda.stream(self.side): y = x * 2``, and ``y.record_stream(current)``: nobody keeps memory
+    for the stream that allocated it. Of memory that callers pass, it is not known who has allocated it.
+    """
+    made = trace.buffers[op.buffer].alloc_stream
+    return None if made is None or made == op.stream else (made, op.stream)
 
 
 def missing_edge(judged: Judged, rule: Rule, problem: Problem) -> str:

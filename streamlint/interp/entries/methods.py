@@ -292,6 +292,7 @@ def left(project: Project, module: ir.Module, construction: Construction, told: 
             decl.span,
             PAIR_PATHS,
             lines=decl.lines,
+            outside_calls=(decl.name,),
             callers_cut=mentioned_in(module, decl, told.cut),
             is_step=decl.name in steps,
             has_callers=decl.name in called,
