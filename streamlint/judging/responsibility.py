@@ -393,9 +393,8 @@ def is_argument(thing: Stream | Buffer) -> bool:
 def _at_construction(stream: Stream, entry: Entry) -> bool:
     """Whether the object got it itself: ``lane`` or ``lanes[0]``, and not as a part of something else."""
     passed = stream.passed
-    return (
-        bool(entry.outside_calls) and passed is not None and passed.at_construction and "." not in passed.part
-    )
+    of_object = bool(entry.outside_calls) or entry.by_itself
+    return of_object and passed is not None and passed.at_construction and "." not in passed.part
 
 
 def _is_handed_in(trace: Trace, stream: StreamId, entry: Entry) -> bool:

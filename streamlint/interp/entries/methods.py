@@ -292,7 +292,7 @@ def left(project: Project, module: ir.Module, construction: Construction, told: 
             decl.span,
             PAIR_PATHS,
             lines=decl.lines,
-            outside_calls=(decl.name,),
+            by_itself=True,
             callers_cut=mentioned_in(module, decl, told.cut),
             is_step=decl.name in steps,
             has_callers=decl.name in called,
@@ -480,5 +480,12 @@ def waiting(project: Project, module: ir.Module, construction: Construction, tol
             _call(m, made, decl, 1)
 
         yield Entry(
-            decl.qualname, module.name, body, decl.span, PAIR_PATHS, lines=decl.lines, after_others=True
+            decl.qualname,
+            module.name,
+            body,
+            decl.span,
+            PAIR_PATHS,
+            lines=decl.lines,
+            by_itself=True,
+            after_others=True,
         )

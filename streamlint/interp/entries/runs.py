@@ -69,6 +69,8 @@ class Entry:
     """Lines of what is run: of the longest function that is called, or of the module's body."""
     outside_calls: tuple[str, ...] = ()
     """Names of the methods called from outside, by call number."""
+    by_itself: bool = False
+    """Whether it is one call of a method of an object, and no order in which outside code calls a class."""
     joined_elsewhere: frozenset[str] = frozenset()
     """Names that functions of the module use which wait for a stream and enter none: a stream among them
     may be joined by its name there."""
