@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from streamlint.frozen import replace
 from streamlint.judging import blocking, evidence, owners, refills, threads
 from streamlint.judging.edges import kept_for_another, stream_key
-from streamlint.judging.responsibility import answered, is_lent, waits_for_itself
+from streamlint.judging.responsibility import answered, forgot_one_end, is_lent, waits_for_itself
 from streamlint.order.hb import Verdict
 from streamlint.rules import lifetimes
 from streamlint.rules.base import is_entry, is_read_by_caller, is_return, place_of, readable, stream_of
@@ -60,6 +60,8 @@ def settle(problem: Problem, judged: Judged, run: Run, paths: Sequence[Judged]) 
     doubts = set(blocking.doubts_of(judged, problem))
     earlier, later = judged.op(problem.earlier), judged.op(problem.later)
     doubts -= answered(judged, problem, run.entry)
+    if Doubt.RESULT in doubts and _forgot_one_end(judged, problem, run):
+        doubts = doubts - {Doubt.RESULT} | {Doubt.CALLS}
     doubts -= refills.answered(judged, problem)
     doubts |= guessed(judged, problem)
     if is_read_by_caller(later):
@@ -78,6 +80,12 @@ def settle(problem: Problem, judged: Judged, run: Run, paths: Sequence[Judged]) 
     if not doubts & {Doubt.SOME_PATHS, Doubt.ESCAPE} and _ordered_elsewhere(problem, judged, paths):
         doubts.add(Doubt.SOME_PATHS)
     return replace(problem, doubts=frozenset(doubts))
+
+
+def _forgot_one_end(judged: Judged, problem: Problem, run: Run) -> bool:
+    """Whether a result is left to run by who waits for others: its consumer is taken to use it at once."""
+    entry = run.entry
+    return not (entry.callers_cut or entry.is_step) and forgot_one_end(judged, problem, entry)
 
 
 def _returns_results(judged: Judged, end: OpId, run: Run, paths: Sequence[Judged]) -> bool:

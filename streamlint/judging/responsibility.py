@@ -313,30 +313,61 @@ def waits_for_itself(judged: Judged, problem: Problem, used_on: StreamId) -> boo
 def _forgot_the_end(judged: Judged, problem: Problem, entry: Entry) -> bool:
     """Whether the entry began work aside for its own use, and returns the result without waiting for it.
 
-    It made the side stream wait for the current one, so the overlap is its own idea. Who else could wait
-    for the side stream? Not the caller, if the stream is neither an argument nor handed back; not a consumer
-    of an event, if none is recorded behind the work; and no other function, if none names the stream and a
-    wait without using the stream itself.
+    It made the side stream wait for the current one, so the overlap is its own idea. The stream is neither an
+    argument nor handed back: its caller cannot wait for it.
     """
     assert problem.earlier is not None
     made = judged.op(problem.earlier)
     side, current = stream_of(made), stream_of(judged.op(OpId(0)))
-    if side is None or not _is_own(judged.trace, side, entry) or has_handle(made):
-        return False
-    if made.at.call != judged.op(problem.later).at.call:
+    if side is None or not _is_own(judged.trace, side, entry):
         return False
     waits = part(judged.index.waits.get(side, []), before=problem.earlier)
     # What the constructor let the stream wait for says nothing of what later calls begin.
     begun = any(
         _source(judged, wait) == current and judged.op(wait).at.call == made.at.call for wait in waits
     )
+    return begun and _nobody_waits(judged, problem, side, entry)
+
+
+def forgot_one_end(judged: Judged, problem: Problem, entry: Entry) -> bool:
+    """Whether a call returns what a stream still writes, and has waited for other such work.
+
+    ``dq, dk = exchange(dq, dk, ctx.side)``, which ends with ``current.wait_stream(side)``, and a third
+    gradient from the same stream, for which nobody waits. Of a stream that is an argument its caller knows.
+    """
+    assert problem.earlier is not None
+    made, end = judged.op(problem.earlier), judged.op(problem.later)
+    side, user = stream_of(made), stream_of(end)
+    if side is None or user is None or is_argument(judged.trace.streams[side]) or not is_return(end):
+        return False
+    joins_of = part(judged.index.waits_for.get((user, side), []), before=problem.earlier)
+    return any(
+        judged.op(wait).at.call == made.at.call and _has_work(judged, wait, side) for wait in joins_of
+    ) and _nobody_waits(judged, problem, side, entry)
+
+
+def _has_work(judged: Judged, wait: OpId, side: StreamId) -> bool:
+    """Whether a wait is for work that the same call has queued."""
+    work = map(judged.op, part(judged.index.of_stream.get(side, []), before=judged.hb.record_seen_by(wait)))
+    return any(isinstance(op, (Launch, Copy)) and op.at.call == judged.op(wait).at.call for op in work)
+
+
+def _nobody_waits(judged: Judged, problem: Problem, side: StreamId, entry: Entry) -> bool:
+    """Whether nobody is there who may wait for what a call has left on a stream.
+
+    Not a consumer of an event, if none is recorded behind the work; and no other function, if none names the
+    stream and a wait without using the stream itself.
+    """
+    assert problem.earlier is not None
+    made = judged.op(problem.earlier)
+    if has_handle(made) or made.at.call != judged.op(problem.later).at.call:
+        return False
     records = part(judged.index.records.get(side, []), first=problem.earlier, before=problem.later)
     announced = any(
         isinstance(op, Record) and is_announcement(judged.trace.events[op.event])
         for op in map(judged.op, records)
     )
-    name = plain_name(judged.trace.streams[side])
-    if not begun or announced or name in entry.joined_elsewhere:
+    if announced or plain_name(judged.trace.streams[side]) in entry.joined_elsewhere:
         return False
     # reduce(), then finish(), which waits for the stream: the end of the first was not forgotten.
     after = judged.numbers(SyncStream, Wait, SyncEvent, first=problem.later)
