@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp.facts import arms
-from streamlint.interp.state import symbols
 from streamlint.interp.state.numbers import Counted
 from streamlint.interp.state.values import ConstV
 
@@ -34,17 +33,18 @@ def answer(m: Machine, e: ir.Expr, *, known: bool, label: str) -> bool:
         return known
     number, modulus, wanted = asked
     before = m.numbers.rounds.get(e.span)
-    m.numbers.rounds[e.span] = Counted(number, known)
-    key = symbols.call("a later pass", symbols.constant(str(e.span)))
-    if before is None or before.answer != known or key in m.oracle.memo:
+    m.numbers.rounds[e.span] = Counted(number, known, later=before is not None and before.later)
+    if before is None or before.later or before.answer != known or modulus <= _SEEN:
         return known
     step = number - before.number
     later = range(number + step, number + step * (min(m.ahead, modulus) + 1), step) if step > 0 else ()
-    if modulus <= _SEEN or all((each % modulus == wanted) == (number % modulus == wanted) for each in later):
+    if all((each % modulus == wanted) == (number % modulus == wanted) for each in later):
         return known
+    m.numbers.rounds[e.span] = Counted(number, known, later=True)
     tested = m.frame.tested
     tells = tested is not None and arms.tell(m.project, m.frame.env.module, tested)
-    return m.oracle.choose(key, label, default=int(not known), known=int(not known), tells=tells) == 0
+    key, usual = m.fresh("a later pass", e.span).symbol, int(not known)
+    return m.oracle.choose(key, label, default=usual, known=usual, tells=tells) == 0
 
 
 def _remainder(m: Machine, e: ir.Expr) -> tuple[int, int, int] | None:

@@ -19,6 +19,8 @@ class Counted:
 
     number: int
     answer: bool
+    later: bool = False
+    """Whether the path has chosen between this answer and that of a later pass."""
 
 
 @dataclass(slots=True)
