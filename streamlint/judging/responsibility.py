@@ -108,7 +108,8 @@ def _is_handed_on(judged: Judged, problem: Problem, entry: Entry) -> bool:
     """Whether the earlier op is what a consumer does with memory that a side stream gets again, or refills.
 
     ``torch.cuda.current_stream().wait_stream(self.side)`` before the result is handed out says that it is
-    used on the current stream.
+    used on the current stream, and so does ``torch.cuda.default_stream().wait_stream(self.side)``, which takes
+    the one for the other.
     """
     assert problem.earlier is not None
     use, later = judged.op(problem.earlier), judged.op(problem.later)
@@ -116,7 +117,9 @@ def _is_handed_on(judged: Judged, problem: Problem, entry: Entry) -> bool:
         return False
     current, waited_for = stream_of(use), _takes_again(judged, problem, later, entry)
     return waited_for is not None and any(
-        isinstance(op, Wait) and op.stream == current and _source(judged, OpId(number)) == waited_for
+        isinstance(op, Wait)
+        and (op.stream == current or judged.trace.streams[op.stream].kind is StreamKind.LEGACY)
+        and _source(judged, OpId(number)) == waited_for
         for number, op in enumerate(judged.trace.ops[: problem.earlier])
         if op.at.call == use.at.call
     )

@@ -270,7 +270,7 @@ def _entry(
 
 def _overlap(old: _Entry, new: _Entry) -> Overlap:
     a, b = old.access.region, new.access.region
-    return Overlap.YES if not a or not b or a == b else overlap(a, b)
+    return Overlap.YES if a == b else overlap(a, b)
 
 
 def _conflict(old: _Entry, new: _Entry, ordering: Ordering, shared: Overlap) -> Conflict:

@@ -270,20 +270,20 @@ def _heap_index(m: Machine, value: HeapV, at: Value, span: Span) -> Value:
         )
     if held.role == SLICE and not isinstance(at, SliceV):
         return _of_slice(m, held, at, span)
-    at = where(m, held, at)
+    asked, at = at, where(m, held, at)
     if (
         isinstance(at, ConstV)
         and isinstance(at.value, int)
         and -len(held.items) <= at.value < len(held.items)
     ):
-        return held.items[at.value]
+        return some_element.picked(held.items[at.value], rings.picked_by(m, asked))
     if held.role == SLICE:
         return _of_slice(m, held, at, span)
     if held.open and isinstance(at, ConstV) and isinstance(at.value, int) and at.value < 0:
         # The last element of those that were asked for by their number: ``hops[-1]`` after a loop over them.
-        asked = max((number for key in held.extra if (number := symbols.number(key)) is not None), default=0)
-        if asked and asked + 1 + at.value >= 0:
-            return some_element.found(m, held, value, symbols.constant(asked + 1 + at.value))
+        most = max((number for key in held.extra if (number := symbols.number(key)) is not None), default=0)
+        if most and most + 1 + at.value >= 0:
+            return some_element.found(m, held, value, symbols.constant(most + 1 + at.value))
     if isinstance(at, SliceV) and held.open and _is_rest(at):
         made = lazy(m, SLICE, [value, at.lo or ConstV(0)])
         m.heap[made.id].kind, m.heap[made.id].sample = held.kind, held.sample

@@ -299,24 +299,35 @@ def _keys(m: Machine, func: FuncV) -> dict[str, frozenset[str]]:
 def go_on(m: Machine) -> None:
     """The next call gets other keys: those that the last ones have computed of theirs, if they did.
 
-    ``def before(self, layer): self._load(layer + 1)``: who calls it again goes on to that layer.
+    ``def before(self, layer): self._load(layer + 1)``: who calls it again goes on to that layer. What is passed
+    on beside that stays: ``self._load(layer + 1, part)`` is for the next layer of the same part.
     """
-    for place, value in list(m.keys.items()):
-        following = _computed_of(m, value.symbol)
-        if following is None:
+    following = {place: _computed_of(m, value.symbol) for place, value in m.keys.items()}
+    goes_on = any(key is not None for key in following.values())
+    for place, key in following.items():
+        if key is not None:
+            m.keys[place] = SymV(key)
+        elif not goes_on:
             del m.keys[place]
-        else:
-            m.keys[place] = SymV(following)
 
 
 def _computed_of(m: Machine, key: Symbol) -> Symbol | None:
     """The only other key of some container that was computed of a key."""
     used = [at for held in m.heap.values() for at in (*held.entries, *held.extra)]
-    used += [role.at for role in m.roles if isinstance(role, symbols.Item)]
+    used += [at for role in m.roles for at in _keys_in(role)]
     found = {
-        at for at in used if isinstance(at, symbols.Binary) and at is not key and symbols.contains(at, key)
+        at
+        for at in used
+        if isinstance(at, symbols.Binary) and at.op in "+-" and at is not key and symbols.contains(at, key)
     }
     return found.pop() if len(found) == 1 else None
+
+
+def _keys_in(place: Symbol) -> Iterator[Symbol]:
+    """Both keys of ``host[layer][part]``."""
+    while isinstance(place, symbols.Item):
+        yield place.at
+        place = place.of
 
 
 def _known_keys(m: Machine, keys: dict[str, frozenset[str]]) -> dict[str, SymV]:

@@ -45,6 +45,8 @@ class Numbers:
     """From which loops count, so that they are numbers: ``n`` of ``range(n - 1, -1, -1)``."""
     rounds: dict[Span, Counted] = field(default_factory=dict)
     """Tests of what a number leaves, ``step % 10 == 0``: see ``python/later_passes.py``."""
+    picks: dict[int, Symbol] = field(default_factory=dict)
+    """The number that picks one of so many slots, and of which nothing is known: ``pages[layer % 2]``."""
 
     def are_counted_from(self, base: Symbol) -> bool:
         """Whether it is a number, and ``base - 1`` too: of something else it may be a tensor."""

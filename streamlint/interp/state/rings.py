@@ -88,17 +88,51 @@ def _slots(m: Machine, modulus: Symbol) -> int:
 
 
 def among(m: Machine, at: Value, slots: int) -> Value:
-    """The index of one of some known slots, counted from an unknown number; other indices as they are."""
+    """The index of one of some known slots, counted from an unknown number; other indices as they are.
+
+    Of numbers that nothing is known of, ``pages[layer & 1]`` and ``pages[(layer + 1) & 1]``, the first one may
+    be even as well as odd. What a second one is then, nothing tells: ``pages[other & 1]``.
+    """
+    number, many = _reduced(at)
+    if number is None or many > slots:
+        return at
+    base, far = linear(number)
+    if not m.numbers.are_counted_from(base) and not _counts_alone(m, base, many):
+        return at
+    told = f"{symbols.text_of(base)} is a multiple of {many}"
+    m.oracle.choose(symbols.call("rest", base, symbols.constant(many)), told, options=1)
+    return ConstV(far % many)
+
+
+def picked_by(m: Machine, at: Value) -> str:
+    """What picks one of some slots, if that is a number of which nothing is known.
+
+    It may be another slot than the one that is named elsewhere: ``pages[0]``.
+    """
+    number, many = _reduced(at)
+    if number is None:
+        return ""
+    base, far = linear(number)
+    told = not m.numbers.are_counted_from(base) and m.numbers.picks.get(many) == base
+    return f"{symbols.text_of(base)} + {far % many}" if told else ""
+
+
+def _reduced(at: Value) -> tuple[Symbol | None, int]:
+    """``number`` and 4 of ``number % 4`` and of ``number & 3``."""
     match at:
-        case SymV(symbols.Binary("%", number, by)) if (many := symbols.number(by)) and many <= slots:
-            base, far = linear(number)
-            if not m.numbers.are_counted_from(base):
-                return at
-            told = f"{symbols.text_of(base)} is a multiple of {many}"
-            m.oracle.choose(symbols.call("rest", base, by), told, options=1)
-            return ConstV(far % many)
+        case SymV(symbols.Binary("%", number, by)):
+            many = symbols.number(by)
+        case SymV(symbols.Binary("&", number, by)):
+            mask = symbols.number(by)
+            many = mask + 1 if mask is not None and mask & (mask + 1) == 0 else None
         case _:
-            return at
+            return None, 0
+    return (number, many) if many is not None and many > 1 else (None, 0)
+
+
+def _counts_alone(m: Machine, base: Symbol, many: int) -> bool:
+    """Whether it is the only number that nothing is known of by which the path picks one of so many slots."""
+    return not symbols.has(base, symbols.Memory) and m.numbers.picks.setdefault(many, base) == base
 
 
 def slot(m: Machine, at: Value) -> Value:
