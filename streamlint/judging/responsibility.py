@@ -108,8 +108,8 @@ def _is_handed_on(judged: Judged, problem: Problem, entry: Entry) -> bool:
     """Whether the earlier op is what a consumer does with memory that a side stream gets again, or refills.
 
     ``torch.cuda.current_stream().wait_stream(self.side)`` before the result is handed out says that it is
-    used on the current stream, and so does ``torch.cuda.default_stream().wait_stream(self.side)``, which takes
-    the one for the other.
+    used on the current stream. So does ``torch.cuda.default_stream().wait_stream(self.side)``: whoever wrote
+    that takes the one for the other.
     """
     assert problem.earlier is not None
     use, later = judged.op(problem.earlier), judged.op(problem.later)

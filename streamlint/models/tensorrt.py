@@ -7,6 +7,9 @@ from streamlint.models.schema import Api, Binds, Framework, Lib, Pure, Succeeds,
 _TOLD = (Pure(own=True),)
 """An engine is built: the third of its tensors has one name, whoever asks and how often."""
 
+TELLS_DIRECTION = frozenset({"get_tensor_mode", "binding_is_input"})
+"""Methods that say whether a tensor of an engine is an input: some are, and some are not."""
+
 TENSORRT = Framework(
     lib=Lib.TENSORRT,
     url="https://docs.nvidia.com/deeplearning/tensorrt/latest/_static/python-api/infer/Core/ExecutionContext.html",
@@ -35,5 +38,6 @@ TENSORRT = Framework(
         ),
         Api("get_tensor_name", "index", _TOLD, telling=()),
         Api("get_tensor_mode", "name", _TOLD, telling=()),
+        Api("binding_is_input", "index", _TOLD, telling=()),
     ),
 )

@@ -299,8 +299,8 @@ def _keys(m: Machine, func: FuncV) -> dict[str, frozenset[str]]:
 def go_on(m: Machine) -> None:
     """The next call gets other keys: those that the last ones have computed of theirs, if they did.
 
-    ``def before(self, layer): self._load(layer + 1)``: who calls it again goes on to that layer. What is passed
-    on beside that stays: ``self._load(layer + 1, part)`` is for the next layer of the same part.
+    ``def before(self, layer): self._load(layer + 1)``: who calls it again goes on to that layer. What is
+    passed on beside that stays: ``self._load(layer + 1, part)`` is for the next layer of the same part.
     """
     following = {place: _computed_of(m, value.symbol) for place, value in m.keys.items()}
     goes_on = any(key is not None for key in following.values())

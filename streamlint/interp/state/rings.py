@@ -90,8 +90,8 @@ def _slots(m: Machine, modulus: Symbol) -> int:
 def among(m: Machine, at: Value, slots: int) -> Value:
     """The index of one of some known slots, counted from an unknown number; other indices as they are.
 
-    Of numbers that nothing is known of, ``pages[layer & 1]`` and ``pages[(layer + 1) & 1]``, the first one may
-    be even as well as odd. What a second one is then, nothing tells: ``pages[other & 1]``.
+    Of numbers that nothing is known of, ``pages[layer & 1]`` and ``pages[(layer + 1) & 1]``, the first one
+    may be even as well as odd. What a second one is then, nothing tells: ``pages[other & 1]``.
     """
     number, many = _reduced(at)
     if number is None or many > slots:
