@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.interp.state import symbols
-from streamlint.interp.state.values import BufferV, TupleV, Value
+from streamlint.interp.state.values import BufferV, HeapV, Shape, TupleV, Value
 from streamlint.trace import Origin
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ def memory_in(m: Machine, symbol: Symbol) -> list[BufferV]:
     return [
         view
         for place, value in m.roles.items()
-        if isinstance(value, (BufferV, TupleV)) and _is_in(place, symbol)
-        for view in _made(m, value)
+        if isinstance(value, (BufferV, TupleV, HeapV)) and _is_in(place, symbol)
+        for view in own_memory(m, value)
     ]
 
 
@@ -33,13 +33,19 @@ def _is_in(place: Symbol, symbol: Symbol) -> bool:
     return False
 
 
-def _made(m: Machine, value: Value) -> Iterator[BufferV]:
+def own_memory(m: Machine, value: Value, depth: int = 3) -> Iterator[BufferV]:
+    """The memory of the code's own that something is, or holds: ``out.rows = [x.cpu() for x in rows]``."""
     match value:
         case BufferV(number) if m.buffers[number].origin is not Origin.ARGUMENT:
             yield value
-        case TupleV(items):
+        case TupleV(items) if depth:
             for item in items:
-                yield from _made(m, item)
+                yield from own_memory(m, item, depth - 1)
+        case HeapV(number) if depth and m.heap[number].shape is not Shape.INSTANCE:
+            held = m.heap[number]
+            sample = [held.sample] if held.open and held.sample is not None else []
+            for item in (*held.items, *held.named, *held.extra.values(), *sample):
+                yield from own_memory(m, item, depth - 1)
         case _:
             pass
 

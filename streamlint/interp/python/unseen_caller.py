@@ -17,6 +17,7 @@ from streamlint.interp.library import (
     torch_modules,
     weakly,
 )
+from streamlint.interp.library.stored import own_memory
 from streamlint.interp.state import arguments, callers, lifetime, names, stored, symbols
 from streamlint.interp.state.ends import PathEnds, Returned
 from streamlint.interp.state.scope import Scope, Target
@@ -32,7 +33,6 @@ from streamlint.interp.state.values import (
     Value,
 )
 from streamlint.models.autograd import FORWARD
-from streamlint.trace import Origin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -199,13 +199,12 @@ def _put_into_arguments(m: Machine) -> list[BufferV]:
     ``def fetch(self, cache: list, layer): cache[layer] = host.to("cuda", non_blocking=True)``
     """
     return [
-        value
+        view
         for place, value in m.roles.items()
-        if isinstance(value, BufferV)
-        and m.buffers[value.id].origin is not Origin.ARGUMENT
-        and isinstance(owner := stored.whole(place), symbols.Param)
+        if isinstance(owner := stored.whole(place), symbols.Param)
         and owner.call == m.call
         and owner is not place
+        for view in own_memory(m, value)
     ]
 
 
