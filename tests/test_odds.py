@@ -73,6 +73,53 @@ def test_a_helper_of_another_file_that_does_both_is_as_sure_as_elsewhere(tmp_pat
     assert max(one.rank for one in found) >= Confidence.LIKELY.rank
 
 
+LAYERS = """
+def scaled(x, weight):
+    return x * weight
+
+
+class Mlp:
+    def __init__(self, weight):
+        self.weight = weight
+
+    def __call__(self, x):
+        return scaled(x, self.weight).relu()
+"""
+LAYER = """
+import torch
+from layers import Mlp
+
+N = 1 << 20
+
+
+def beside(side, mlp):
+    x = torch.ones(N, device="cuda") * 2
+    {fork}
+    with torch.cuda.stream(side):
+        y = mlp(x)
+    torch.cuda.current_stream().wait_stream(side)
+    return y
+
+
+def step():
+    mlp = Mlp(torch.ones(N, device="cuda"))
+    torch.cuda.synchronize()
+    y = beside(torch.cuda.Stream(), mlp)
+    torch.cuda.synchronize()
+    return y.sum().item()
+"""
+
+
+def test_what_helpers_that_name_no_stream_do_stands_where_they_are_called(tmp_path: Path) -> None:
+    (tmp_path / "layers.py").write_text(LAYERS, encoding="utf-8")
+    program = tmp_path / "program.py"
+    program.write_text(LAYER.format(fork="pass"), encoding="utf-8")
+    found = _found(tmp_path, "SL101")
+    assert {sure for (_, files), sure in found.items() if files == 2} == {Confidence.CERTAIN}
+    program.write_text(LAYER.format(fork="side.wait_stream(torch.cuda.current_stream())"), encoding="utf-8")
+    assert not _found(tmp_path, "SL101")
+
+
 CAPTURE = """
 import torch
 

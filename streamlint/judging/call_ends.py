@@ -160,7 +160,7 @@ class Ends:
             event.span in self.awaited or may_be_awaited(event) for event in self.events_behind(work)
         )
 
-    def was_judged(self, end: OpenEnd, place: Span) -> bool:
+    def was_judged(self, end: OpenEnd | Unawaited, place: Span) -> bool:
         """Whether some path came by a wait or record after the work, so that it is known what it orders."""
         queues = self.ran.get(place, {})
         return any(queue.first.get(end.work, count) < count for queue, count in queues.items())

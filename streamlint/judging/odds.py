@@ -44,19 +44,19 @@ def _files(judged: Judged, problem: Problem) -> Iterator[str]:
     """Where the operations stand, what is told with them, and the calls that lead to only one of them.
 
     ``stage(slot, rows)`` of another file copies, and this one refills ``rows``: the scheduler, a third file,
-    gives a slot back only when its copy is done.
+    gives a slot back only when its copy is done. What a function of another file does that names no stream
+    stands where it is called: ``with torch.cuda.stream(self.side): y = self.mlp(x)``.
     """
-    yield from (note.span.path for note in problem.notes)
-    later = judged.op(problem.later)
-    yield later.at.span.path
-    if problem.earlier is not None:
-        earlier = judged.op(problem.earlier)
-        yield earlier.at.span.path
-        yield from _apart(earlier, later)
+    ops = [judged.op(number) for number in (problem.earlier, problem.later) if number is not None]
+    places = {op.at.span for op in ops}
+    yield from (note.span.path for note in problem.notes if note.span not in places)
+    yield from (op.at.answerable[-1].path for op in ops)
+    if len(ops) > 1:
+        yield from _apart(*ops)
 
 
 def _apart(earlier: Op, later: Op) -> Iterator[str]:
-    first, second = earlier.at.calls, later.at.calls
+    first, second = earlier.at.answerable, later.at.answerable
     common = 0
     while common < min(len(first), len(second)) and first[common] == second[common]:
         common += 1

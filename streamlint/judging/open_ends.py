@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.judging.call_ends import OpenEnd, Unawaited
+from streamlint.judging.owners import is_waited_for_by_owner
 from streamlint.judging.responsibility import (
     has_handle,
     is_argument,
@@ -16,10 +17,12 @@ from streamlint.rules.base import is_entry, is_handed_out, is_read_by_caller, is
 from streamlint.trace import Copy, Doubt, Launch, Origin, StreamChoice, StreamKind
 
 if TYPE_CHECKING:
+    from streamlint.interp.entries.runs import Entry
     from streamlint.rules.base import Judged, Problem
+    from streamlint.trace import Op, Stream
 
 
-def open_end(judged: Judged, problem: Problem) -> tuple[OpenEnd, Doubt] | None:
+def open_end(judged: Judged, problem: Problem, entry: Entry) -> tuple[OpenEnd, Doubt] | None:
     """The end of a call that may be open for good, and the doubt that does not hold if it is.
 
     The stream is one that the module makes: an unseen caller that knows it got it from here.
@@ -38,30 +41,41 @@ def open_end(judged: Judged, problem: Problem) -> tuple[OpenEnd, Doubt] | None:
     known = judged.trace.streams[stream] if stream is not None else None
     if known is None or known.span is None or known.kind not in _MADE or is_of_caller(known):
         return None
+    if is_waited_for_by_owner(known, entry):
+        return None
     at = first.at if doubt is Doubt.RESULT else later.at
     returned = doubt is Doubt.RESULT
     of_caller = problem.buffer is not None and judged.trace.buffers[problem.buffer].origin is Origin.ARGUMENT
     return OpenEnd(known.span, plain_name(known), at.span, at.function, returned, of_caller), doubt
 
 
-def left_by_event(judged: Judged, problem: Problem) -> Unawaited | None:
+def left_by_event(judged: Judged, problem: Problem, entry: Entry) -> Unawaited | None:
     """What must hold where a result is handed out that a stream of the object's still writes.
 
-    Somebody has made the stream for it, and may wait for that. But an event is recorded behind the work: so
-    the code itself means to wait for it.
+    Somebody has made the stream for it, or given it one, and may wait for that. But an event is recorded behind
+    the work: so the code itself means to wait for it.
     """
     if problem.earlier is None or Doubt.RESULT not in problem.doubts:
         return None
     first, later = judged.op(problem.earlier), judged.op(problem.later)
     stream = stream_of(first)
     known = judged.trace.streams[stream] if stream is not None else None
-    if known is None or known.kind is not StreamKind.UNKNOWN or known.handed or is_argument(known):
+    if known is None or known.kind is not StreamKind.UNKNOWN or known.handed:
+        return None
+    if is_argument(known) and not _is_the_objects(known, first, entry):
         return None
     if has_handle(first) or is_of_caller(known) or not is_return(later) or problem.buffer is None:
         return None
     if judged.trace.buffers[problem.buffer].origin is Origin.ARGUMENT:
         return None
     return Unawaited(first.at.span, plain_name(known))
+
+
+def _is_the_objects(stream: Stream, use: Op, entry: Entry) -> bool:
+    """Whether an object got a stream when it was made, for which who made it does not wait by itself."""
+    passed = stream.passed
+    earlier = passed is not None and passed.call < use.at.call
+    return earlier and not is_waited_for_by_owner(stream, entry)
 
 
 _MADE = (StreamKind.NON_BLOCKING, StreamKind.BLOCKING)

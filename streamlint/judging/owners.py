@@ -8,7 +8,7 @@ from streamlint.judging.responsibility import is_of_caller
 from streamlint.rules.base import stream_of
 
 if TYPE_CHECKING:
-    from streamlint.interp.entries.runs import Run
+    from streamlint.interp.entries.runs import Entry, Run
     from streamlint.rules.base import Judged
     from streamlint.trace import Op, Stream
 
@@ -18,15 +18,16 @@ def may_order(judged: Judged, earlier: Op, later: Op, run: Run) -> bool:
     numbers = {number for number in (stream_of(earlier), stream_of(later)) if number is not None}
     streams = [judged.trace.streams[number] for number in numbers]
     return any(
-        (is_of_caller(stream) and not _is_in_own_record(stream, run)) or _is_waited_for_by_owner(stream, run)
+        (is_of_caller(stream) and not _is_in_own_record(stream, run))
+        or is_waited_for_by_owner(stream, run.entry)
         for stream in streams
     )
 
 
-def _is_waited_for_by_owner(stream: Stream, run: Run) -> bool:
+def is_waited_for_by_owner(stream: Stream, entry: Entry) -> bool:
     """Whether who makes such objects gives them a stream, and waits for it in other functions itself."""
     passed = stream.passed
-    return passed is not None and passed.at_construction and passed.name in run.entry.waited_by_owners
+    return passed is not None and passed.at_construction and passed.name in entry.waited_by_owners
 
 
 def _is_in_own_record(stream: Stream, run: Run) -> bool:

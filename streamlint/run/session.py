@@ -256,9 +256,10 @@ class Session:
         if item.surer is None or not self._shows(text.module, ends, item.surer[0]):
             return item.finding
         end, surer = item.surer
-        if isinstance(end, Unawaited) and end.name and any(text.joins(end.name, end.work)):
-            # self.state.stream: other code waits for the stream itself.
-            return item.finding
+        if isinstance(end, Unawaited) and end.name:
+            # self.state.stream: other code may wait for the stream itself. self.done.record(self.stream) was seen.
+            joins = text.joins(end.name, end.work)
+            return surer if all(ends.was_judged(end, place) for place, _ in joins) else item.finding
         if not isinstance(end, OpenEnd):
             return surer
         in_text = text.joins if end.returned else text.forks

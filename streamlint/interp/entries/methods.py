@@ -294,6 +294,7 @@ def left(project: Project, module: ir.Module, construction: Construction, told: 
             lines=decl.lines,
             by_itself=True,
             callers_cut=mentioned_in(module, decl, told.cut),
+            waited_by_owners=joins.by_owners(project, cls),
             is_step=decl.name in steps,
             has_callers=decl.name in called,
         )

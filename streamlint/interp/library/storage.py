@@ -126,8 +126,10 @@ def put_on(m: Machine, view: BufferV, name: str) -> Value | None:
     stored = m.roles.get(place_of(view, name))
     if stored is not None:
         return stored
-    before = (owner for owner in m.attributed.get(name, ()) if m.roles.get(owner) == view)
-    return next((m.roles.get(symbols.Attr(owner, name)) for owner in before), None)
+    # p.data = p.full, and then p.full again: p is the tensor that it was.
+    owners = chain(m.attributed.get(name, ()), m.life.given_to)
+    before = (m.roles.get(symbols.Attr(owner, name)) for owner in owners if m.roles.get(owner) == view)
+    return next((value for value in before if value is not None), None)
 
 
 def elements(sizes: list[Value]) -> int | None:

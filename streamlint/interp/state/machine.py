@@ -136,7 +136,17 @@ class Machine(Path):
             calls=tuple(self.calls),
             turn=turn,
             call=self.call,
+            quiet=self._quiet(),
         )
+
+    def _quiet(self) -> int:
+        """How many of the functions that run, from the innermost on, name no stream themselves."""
+        count = 0
+        for frame in reversed(self.frames):
+            if frame.touches:
+                break
+            count += 1
+        return min(count, len(self.calls))
 
     def emit(self, op: Op) -> int:
         self.ops.extend(self.captures.recorded(selected.doubted(op, self.device_symbol, self.selected_on)))
