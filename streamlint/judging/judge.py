@@ -150,7 +150,9 @@ def _surer(candidate: Candidate, run: Run, finding: Finding) -> tuple[Fact, Find
     """The finding without a doubt about unseen code, and what other entries must show for that."""
     problem, judged = candidate.problem, candidate.judged
     fact: Fact
-    if (unawaited := read_by_caller(judged, problem) or left_by_event(judged, problem, run.entry)) is not None:
+    if (
+        unawaited := read_by_caller(judged, problem) or left_by_event(judged, problem, run.entry)
+    ) is not None:
         if run.entry.order_in_sight or run.entry.has_callers or run.entry.asked_by_others:
             # What becomes of the result is seen there.
             return None

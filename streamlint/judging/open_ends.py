@@ -52,8 +52,8 @@ def open_end(judged: Judged, problem: Problem, entry: Entry) -> tuple[OpenEnd, D
 def left_by_event(judged: Judged, problem: Problem, entry: Entry) -> Unawaited | None:
     """What must hold where a result is handed out that a stream of the object's still writes.
 
-    Somebody has made the stream for it, or given it one, and may wait for that. But an event is recorded behind
-    the work: so the code itself means to wait for it.
+    Somebody has made the stream for it, or given it one, and may wait for that. But an event is recorded
+    behind the work: so the code itself means to wait for it.
     """
     if problem.earlier is None or Doubt.RESULT not in problem.doubts:
         return None

@@ -410,8 +410,8 @@ class Site:
     ``text`` is the whitespace-normalized statement. ``calls`` is the chain of call sites from the
     entry down to the function that holds ``span``. ``turn`` counts executions of the same place
     within one call from outside, and ``call`` these calls (0 is the constructor or the only one).
-    ``quiet`` of the last of ``calls`` are of functions whose text names no stream: on which one they work, and
-    what comes before and after them, is a matter of who calls the first of these.
+    ``quiet`` of the last of ``calls`` are of functions whose text names no stream: on which one they work,
+    and what comes before and after them, is a matter of who calls the first of these.
     """
 
     span: Span
@@ -424,7 +424,7 @@ class Site:
 
     @property
     def answerable(self) -> tuple[Span, ...]:
-        """The calls that lead to the function which answers for the order of the op, and the op's place there."""
+        """The calls that lead to the function which answers for the order of the op, and its place there."""
         if not self.quiet:
             return (*self.calls, self.span)
         return self.calls[: len(self.calls) - self.quiet + 1]
