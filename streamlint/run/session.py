@@ -257,8 +257,8 @@ class Session:
             return item.finding
         end, surer = item.surer
         if isinstance(end, Unawaited) and end.name:
-            # self.state.stream: other code may wait for the stream itself. That self.done is recorded on it, a
-            # path has shown.
+            # self.state.stream: other code may wait for the stream itself. That an event is recorded on it
+            # behind the work, a path has shown.
             joins = text.joins(end.name, end.work)
             return surer if all(ends.was_judged(end, place) for place, _ in joins) else item.finding
         if not isinstance(end, OpenEnd):

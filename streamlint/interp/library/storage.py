@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from streamlint.frozen import replace
 from streamlint.interp.library import forms
-from streamlint.interp.state import giving_up, lifetime, outside, symbols
+from streamlint.interp.state import giving_up, lifetime, names, outside, symbols
 from streamlint.interp.state.values import (
     NONE,
     BufferV,
@@ -128,8 +128,13 @@ def put_on(m: Machine, view: BufferV, name: str) -> Value | None:
         return stored
     # p.data = p.full, and then p.full again: p is the tensor that it was.
     owners = chain(m.attributed.get(name, ()), m.life.given_to)
-    before = (m.roles.get(symbols.Attr(owner, name)) for owner in owners if m.roles.get(owner) == view)
+    before = (m.roles.get(symbols.Attr(owner, name)) for owner in owners if _is(m, owner, view))
     return next((value for value in before if value is not None), None)
+
+
+def _is(m: Machine, owner: symbols.Symbol, view: BufferV) -> bool:
+    role = m.roles.get(owner)
+    return role is not None and names.settle(m, role) == view
 
 
 def elements(sizes: list[Value]) -> int | None:
@@ -214,8 +219,8 @@ def held_gradient(m: Machine, place: symbols.Attr) -> BufferV | None:
     if not any(_names(value, place) for value in values):
         return None
     view = gradient(m, place)
-    for names in held:
-        _put(names, place, view)
+    for attributes in held:
+        _put(attributes, place, view)
     for table in entries:
         _put(table, place, view)
     for items in lists:
