@@ -120,6 +120,44 @@ def test_what_helpers_that_name_no_stream_do_stands_where_they_are_called(tmp_pa
     assert not _found(tmp_path, "SL101")
 
 
+POOL = """
+import torch
+
+
+class Pool:
+    def __init__(self):
+        self.pages = [torch.zeros(1 << 20, device="cuda") for _ in range(4)]
+
+    def write(self, slot, rows):
+        self.pages[slot].copy_(rows)
+
+    def read(self, slot):
+        return self.pages[slot] * 2
+"""
+POOL_USER = """
+import torch
+from pool import Pool
+
+
+def refill(rows):
+    pool = Pool()
+    torch.cuda.synchronize()
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        y = pool.read(0)
+    pool.write(0, torch.ones(1 << 20, device="cuda"))
+    torch.cuda.synchronize()
+    return y
+"""
+
+
+def test_memory_of_the_other_file_is_its_business(tmp_path: Path) -> None:
+    (tmp_path / "pool.py").write_text(POOL, encoding="utf-8")
+    (tmp_path / "program.py").write_text(POOL_USER, encoding="utf-8")
+    assert set(_found(tmp_path, "SL102").values()) == {Confidence.POSSIBLE}
+
+
 CAPTURE = """
 import torch
 

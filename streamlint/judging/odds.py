@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from streamlint.rules.base import Judged, Problem, Rule
-    from streamlint.trace import Op
+    from streamlint.source import Span
 
 
 def doubts_of(judged: Judged, problem: Problem, rule: Rule, paths: Sequence[Judged]) -> frozenset[Doubt]:
@@ -50,13 +50,30 @@ def _files(judged: Judged, problem: Problem) -> Iterator[str]:
     ops = [judged.op(number) for number in (problem.earlier, problem.later) if number is not None]
     places = {op.at.span for op in ops}
     yield from (note.span.path for note in problem.notes if note.span not in places)
-    yield from (op.at.answerable[-1].path for op in ops)
-    if len(ops) > 1:
-        yield from _apart(*ops)
+    ways = [op.at.answerable for op in ops]
+    if not _is_at_hand(judged, problem, ways):
+        ways = [(*op.at.calls, op.at.span) for op in ops]
+    yield from (way[-1].path for way in ways)
+    if len(ways) > 1:
+        yield from _apart(*ways)
 
 
-def _apart(earlier: Op, later: Op) -> Iterator[str]:
-    first, second = earlier.at.answerable, later.at.answerable
+def _is_at_hand(judged: Judged, problem: Problem, ways: Sequence[tuple[Span, ...]]) -> bool:
+    """Whether who calls the functions has the memory: it was given that, made it, or got it from one of them.
+
+    ``pool.write(slot, rows)`` and ``pool.read(slot)``, of a pool in another file, are about what that has.
+    """
+    if problem.buffer is None:
+        return False
+    buffer = judged.trace.buffers[problem.buffer]
+    made = buffer.span
+    if made is None:
+        return buffer.passed is not None and buffer.passed.is_argument
+    ops = [judged.op(number) for number in (problem.earlier, problem.later) if number is not None]
+    return made in {op.at.span for op in ops} or made.path in {way[-1].path for way in ways}
+
+
+def _apart(first: tuple[Span, ...], second: tuple[Span, ...]) -> Iterator[str]:
     common = 0
     while common < min(len(first), len(second)) and first[common] == second[common]:
         common += 1
