@@ -53,6 +53,10 @@ if TYPE_CHECKING:
     from streamlint.interp.entries.runs import Entry
 
 
+_WITH_CURRENT_STREAM = frozenset({"PyTorch", "CuPy"})
+"""Libraries whose calls go to a current stream where they are given none."""
+
+
 def answered(judged: Judged, problem: Problem, entry: Entry) -> frozenset[Doubt]:
     """The doubts about unseen callers that do not hold, because the order is the function's own business.
 
@@ -196,10 +200,13 @@ def _took_responsibility(judged: Judged, problem: Problem, entry: Entry) -> bool
     reads = isinstance(later, (Launch, Copy)) and any(
         access.buffer == problem.buffer and access.mode.reads for access in later.accesses
     )
-    # Where every call names its stream, as in cuda-python, callers have no current stream to order with.
-    named = isinstance(later, (Launch, Copy)) and later.choice is StreamChoice.NAMED
     own = judged.trace.buffers[problem.buffer].origin is not Origin.ARGUMENT
     made_here = used_on is not None and _is_made_in(judged.trace.streams[used_on], entry, later)
+    # Where every call names its stream, as in cuda-python, callers have no current stream to order with.
+    named = isinstance(later, (Launch, Copy)) and later.choice is StreamChoice.NAMED
+    if made_here and isinstance(later, (Launch, Copy)) and later.library in _WITH_CURRENT_STREAM:
+        # rows.get(stream=lane) on a lane of the function's own: nobody else can have let that wait.
+        named = False
     if own and made_here and not _is_given_memory(judged.trace):
         # Fresh memory, which no caller has forked for. A function that makes its streams may run once, before
         # anything else has; not where it is given memory, which others have made and used by then.
