@@ -202,11 +202,7 @@ def _took_responsibility(judged: Judged, problem: Problem, entry: Entry) -> bool
     )
     own = judged.trace.buffers[problem.buffer].origin is not Origin.ARGUMENT
     made_here = used_on is not None and _is_made_in(judged.trace.streams[used_on], entry, later)
-    # Where every call names its stream, as in cuda-python, callers have no current stream to order with.
-    named = isinstance(later, (Launch, Copy)) and later.choice is StreamChoice.NAMED
-    if made_here and isinstance(later, (Launch, Copy)) and later.library in _WITH_CURRENT_STREAM:
-        # rows.get(stream=lane) on a lane of the function's own: nobody else can have let that wait.
-        named = False
+    named = _is_named_for_callers(later, made_here=made_here)
     if own and made_here and not _is_given_memory(judged.trace):
         # Fresh memory, which no caller has forked for. A function that makes its streams may run once, before
         # anything else has; not where it is given memory, which others have made and used by then.
@@ -234,6 +230,17 @@ def _took_responsibility(judged: Judged, problem: Problem, entry: Entry) -> bool
     return answers_for_reads and any(
         op.at.call == later.at.call and _is_about(judged, op, problem.buffer, used_on) for op in about
     )
+
+
+def _is_named_for_callers(later: Op, *, made_here: bool) -> bool:
+    """Whether a call names its stream, and callers may be meant to order by that.
+
+    Where every call does, as in cuda-python, they have no current stream to order with. Of a lane that the
+    function makes itself in CuPy (``rows.get(stream=lane)``) nobody else can have let it wait.
+    """
+    if not isinstance(later, (Launch, Copy)) or later.choice is not StreamChoice.NAMED:
+        return False
+    return not (made_here and later.library in _WITH_CURRENT_STREAM)
 
 
 def is_forked_by_caller(judged: Judged, used_on: StreamId | None, entry: Entry) -> bool:

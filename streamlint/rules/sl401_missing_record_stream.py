@@ -18,7 +18,7 @@ from streamlint.rules.base import (
     quoted,
     stream_of,
 )
-from streamlint.trace import Copy, FreeKind, Launch, Space
+from streamlint.trace import Copy, FreeKind, Launch, Role, Space
 from streamlint.witness import ByReuse
 
 if TYPE_CHECKING:
@@ -70,12 +70,20 @@ def _judge(judged: Judged, use: OpId, number: OpId, free: Free) -> Problem | Non
         primary=number if between else use,
         buffer=free.buffer,
         message=f"{name} may still be in use on {user} when it goes back to {owner}",
-        label="goes back to the allocator here" if between else f"last use on {user}",
+        label="goes back to the allocator here" if between else _used(op, user),
         help=f"keep a reference until the use is done, or {remedy}",
         statement=_kept(judged, buffer, op, stream),
         notes=(*notes, *last_barrier(judged, use, alloc)),
         doubts=doubts | kept | free.doubts | lifetimes.use_doubts(op, free.buffer),
     )
+
+
+_BY_CALLER = (Role.AFTER_CALL, Role.AFTER_YIELD)
+
+
+def _used(use: Op, user: str) -> str:
+    by_caller = use.role in _BY_CALLER
+    return f"handed to the caller, which uses it on {user}" if by_caller else f"last use on {user}"
 
 
 def _dropped(judged: Judged, name: str, free: Free, use: Op) -> str:
@@ -87,6 +95,12 @@ def _dropped(judged: Judged, name: str, free: Free, use: Op) -> str:
         return f"the caller may have dropped {name} when it comes here again"
     # return self.sample_tokens(hidden)    what is called here let it go, by its end at the latest.
     within = any(free.at.span.has_lines_of(span) for span in (use.at.span, *use.at.calls))
+    if use.role in _BY_CALLER:
+        return (
+            f"the caller gets {name} and may drop it"
+            if within
+            else f"the caller may have dropped {name} by now"
+        )
     return (
         f"no reference to {name} is left after this"
         if within

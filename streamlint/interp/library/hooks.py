@@ -91,8 +91,8 @@ def _is_called_by_autograd(m: Machine, hook: FuncV | PartialV) -> None:
 def register_behind(m: Machine, node: Symbol, args: list[Value], span: Span) -> Value | None:
     """A hook behind the accumulation of a gradient; None for other nodes of a graph.
 
-    ``node = p.expand_as(p).grad_fn.next_functions[0][0]``, and ``node.register_hook(hook)``: such a hook runs
-    when ``p.grad`` was written, and gets gradients of which nothing is known.
+    ``node = p.expand_as(p).grad_fn.next_functions[0][0]``, and ``node.register_hook(hook)``: such a hook
+    runs when ``p.grad`` was written, and gets gradients of which nothing is known.
     """
     match node:
         case symbols.Item(symbols.Item(symbols.Attr(symbols.Attr(of, "grad_fn"), "next_functions"), _), _):
