@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp.state import spelling
+from streamlint import ir
+from streamlint.interp.state import spelling, symbols
 from streamlint.interp.state.budgets import LIMITS
 from streamlint.trace import Trace
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from streamlint.interp.state.machine import Machine
 
 
@@ -27,5 +30,30 @@ def trace_of(m: Machine) -> Trace:
         assumed_device=m.assumed_device,
         run_by_several=m.run_by_several,
         unseen=tuple(m.unseen),
+        flags=frozenset(_flags(m)),
         spelled=spelling.of(m),
     )
+
+
+def _flags(m: Machine) -> Iterator[str]:
+    """The parameters that unseen callers pass, as this path takes them, for another answer than their default."""
+    for decision in m.oracle.taken:
+        match decision.key:
+            case symbols.Param(call, name, rest=False) if call in m.targets:
+                default = _default(m.targets[call].function, name)
+                if default is not None and default is not (decision.chosen == 0):
+                    yield name
+            case _:
+                pass
+
+
+def _default(decl: ir.FunctionDecl | None, name: str) -> bool | None:
+    """Whether a parameter is True or False where a call leaves it out; None of others."""
+    function = ir.code_of(decl) if decl is not None else None
+    for param in function.params if function is not None else ():
+        match param:
+            case ir.Param(name=own, default=ir.Const(value=bool() as default)) if own == name:
+                return default
+            case _:
+                pass
+    return None
