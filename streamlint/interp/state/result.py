@@ -36,7 +36,7 @@ def trace_of(m: Machine) -> Trace:
 
 
 def _flags(m: Machine) -> Iterator[str]:
-    """The parameters that unseen callers pass, as this path takes them, for another answer than their default."""
+    """The parameters that unseen callers set on this path otherwise than they are by default."""
     for decision in m.oracle.taken:
         match decision.key:
             case symbols.Param(call, name, rest=False) if call in m.targets:
