@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.interp.facts import joins
+from streamlint.models.table import HAVE_CURRENT_STREAM
 from streamlint.order.hb import Verdict
 from streamlint.rules.base import (
     Judged,
@@ -51,10 +52,6 @@ from streamlint.trace import (
 
 if TYPE_CHECKING:
     from streamlint.interp.entries.runs import Entry
-
-
-_WITH_CURRENT_STREAM = frozenset({"PyTorch", "CuPy"})
-"""Libraries whose calls go to a current stream where they are given none."""
 
 
 def answered(judged: Judged, problem: Problem, entry: Entry) -> frozenset[Doubt]:
@@ -240,7 +237,7 @@ def _is_named_for_callers(later: Op, *, made_here: bool) -> bool:
     """
     if not isinstance(later, (Launch, Copy)) or later.choice is not StreamChoice.NAMED:
         return False
-    return not (made_here and later.library in _WITH_CURRENT_STREAM)
+    return not (made_here and later.library in HAVE_CURRENT_STREAM)
 
 
 def is_forked_by_caller(judged: Judged, used_on: StreamId | None, entry: Entry) -> bool:
