@@ -18,7 +18,7 @@ from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeGuard
 
-from streamlint.models import FRAMEWORKS, host, members, methods_of, torch
+from streamlint.models import FRAMEWORKS, autograd, host, members, methods_of, torch
 from streamlint.models.schema import Role
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ def _libraries() -> Iterator[str]:
         *torch.META_METHODS,
         *torch.MODULE_METHODS,
         torch.OPTIMIZER_STEP,
+        *(autograd.FORWARD, autograd.SETS_UP, autograd.BACKWARD),
     )
     for one in (*_SHOWN, threading.Thread, threading.Event, threading.Condition):
         yield from dir(one)

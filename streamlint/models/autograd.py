@@ -4,7 +4,7 @@ SAVED_TENSORS_HOOKS = "torch.autograd.graph.saved_tensors_hooks"
 FUNCTION = frozenset({"torch.autograd.Function", "torch.autograd.function.Function"})
 """What a pair of ``forward`` and ``backward`` is derived from
 (https://docs.pytorch.org/docs/stable/autograd.html#function)."""
-FORWARD, BACKWARD = "forward", "backward"
+FORWARD, SETS_UP, BACKWARD = "forward", "setup_context", "backward"
 """Its methods, which PyTorch calls."""
 KEEPS_GRAPH = ("retain_graph", "create_graph")
 """Flags of ``backward`` by which autograd keeps what it has saved."""

@@ -12,7 +12,7 @@ from streamlint.interp.library import saved_hooks, storage, tensors
 from streamlint.interp.state import lifetime, symbols
 from streamlint.interp.state.put_off import Applied
 from streamlint.interp.state.values import Flavor, FuncV, SymV, TupleV, Value, reading
-from streamlint.models.autograd import BACKWARD, FORWARD
+from streamlint.models.autograd import BACKWARD, FORWARD, SETS_UP
 from streamlint.models.schema import Lib
 from streamlint.trace import Access, Doubt, Evidence, Launch, Mode, Origin, Space
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from streamlint.source import Span
 
 SAVES = "save_for_backward"
-SETS_UP = "setup_context"
 _SAVED = "saved_tensors"
 _UNSEEN = frozenset({Doubt.OPAQUE})
 

@@ -32,7 +32,7 @@ from streamlint.interp.state.values import (
     TupleV,
     Value,
 )
-from streamlint.models.autograd import FORWARD
+from streamlint.models.autograd import FORWARD, SETS_UP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,7 +89,7 @@ def differentiate(m: Machine, cls: ir.ClassDecl, number: int) -> None:
     callers.begin(m, span, number)
     if isinstance(forward.function, ir.FunctionDecl):
         m.targets[number] = Target(forward.function)
-    takes_context = classes.lookup(m, cls, autograd.SETS_UP) is None
+    takes_context = classes.lookup(m, cls, SETS_UP) is None
     args, kwargs = outside_arguments(m, forward, number, skip=int(takes_context))
     m.last_return = None
     result = autograd.applied(m, cls, args, kwargs, span)
