@@ -135,6 +135,8 @@ PUBLIC_SPECIALS = frozenset(
 TELLS_SIZE = ("__len__",)
 TELLS_TRUTH = ("__bool__", *TELLS_SIZE)
 """Special methods that say how much is in an object, and whether it is true: the first that its class has."""
+GIVES_STEPS = ("__await__",)
+"""What gives the steps of an object that is waited for: ``await ticket``."""
 BEGINS_BLOCK = ("__enter__", "__aenter__")
 """What a ``with`` statement calls first."""
 

@@ -1,14 +1,14 @@
-"""Executors: ``pool.submit(f, x)``, ``pool.map(f, xs)`` and ``pool.shutdown()``."""
+"""Executors: ``pool.submit(f, x)``, ``pool.map(f, xs)`` and ``pool.shutdown()``; and ``await``."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from streamlint.interp.library import threads
-from streamlint.interp.python import alike, containers
+from streamlint.interp.python import alike, built, containers, objects
 from streamlint.interp.state import elements, loop_steps, names, symbols
-from streamlint.interp.state.values import NONE, TRUE, ApiV, HeapV, SymV, Value
-from streamlint.models.python import OF_EXECUTORS
+from streamlint.interp.state.values import NONE, TRUE, ApiV, GeneratorV, HeapV, SymV, Value
+from streamlint.models.python import GIVES_STEPS, OF_EXECUTORS
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -33,6 +33,14 @@ def method(
             threads.shut_down(m, pool, span)
         return NONE
     return None
+
+
+def awaited(m: Machine, value: Value, span: Span) -> Value:
+    """``await ticket``, of a class whose ``__await__`` goes on until an event has come too."""
+    steps = objects.told_by_class(m, value, GIVES_STEPS, span)
+    if isinstance(steps, GeneratorV):
+        built.drained(m, steps, span)
+    return threads.awaited(m, value, span)
 
 
 def _mapped(m: Machine, pool: Symbol, function: Value, sources: list[Value], span: Span) -> HeapV:

@@ -11,7 +11,7 @@ from streamlint import ir
 from streamlint.frozen import replace
 from streamlint.interp.facts import answers, classes, guesses, known
 from streamlint.interp.facts.kinds import Kind
-from streamlint.interp.library import forms, sizes, tensor_methods, tensors, threads
+from streamlint.interp.library import forms, sizes, tensor_methods, tensors
 from streamlint.interp.python import (
     alike,
     binding,
@@ -20,6 +20,7 @@ from streamlint.interp.python import (
     conditions,
     container_methods,
     containers,
+    executors,
     inner_functions,
     objects,
     parting,
@@ -130,7 +131,7 @@ def evaluate(m: Machine, e: ir.Expr, *, called: bool = False) -> Value:
             binding.store(m, e.name, value)
             return value
         case ir.Await():
-            return threads.awaited(m, names.settle(m, evaluate(m, e.value)), e.span)
+            return executors.awaited(m, names.settle(m, evaluate(m, e.value)), e.span)
         case ir.Yield():
             return yielded(m, e)
         case ir.Opaque():
