@@ -134,7 +134,11 @@ def guessed(judged: Judged, problem: Problem) -> set[Doubt]:
         return set()
     if _is_waited_for_behind(judged, problem.earlier, problem.later) or _may_only_read(judged, problem):
         return {Doubt.GUESSED}
-    calls = [op for op in map(judged.op, (problem.earlier, problem.later)) if Doubt.OPAQUE in op.doubts]
+    calls = [
+        op
+        for op in map(judged.op, (problem.earlier, problem.later))
+        if Doubt.OPAQUE in op.doubts and not evidence.surely_uses(judged, problem, op)
+    ]
     used = evidence.memory_of(judged, problem) if any(isinstance(op, Launch) for op in calls) else []
     on_host = bool(used) and all(judged.trace.buffers[number].space.on_host for number in used)
     return {Doubt.GUESSED} if on_host else set()

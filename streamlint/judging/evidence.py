@@ -181,3 +181,20 @@ def _accesses(op: Op) -> tuple[Access, ...]:
             return ()
         case _:
             return ()
+
+
+def surely_uses(judged: Judged, problem: Problem, op: Op) -> bool:
+    """Whether a call is configured as a kernel, and must write the array of the host that it gets.
+
+    ``filters.blur[blocks, threads](page)``. Of several it may only read one; who overwrites that is wrong
+    either way.
+    """
+    assert problem.earlier is not None
+    if not isinstance(op, Launch) or op.choice is StreamChoice.IMPLIED or problem.buffer is None:
+        return False
+    both = (judged.op(problem.earlier), judged.op(problem.later))
+    other = both[both[0] is op]
+    overwrites = isinstance(other, HostAccess) and any(
+        access.buffer == problem.buffer and access.mode.writes for access in other.accesses
+    )
+    return overwrites or len({access.buffer for access in op.accesses}) == 1

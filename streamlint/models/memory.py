@@ -35,6 +35,8 @@ class Allocates:
     """The allocation itself is work of the stream: ``cudaMallocAsync``."""
     of: str | None = None
     """An option that the pool was made with: the allocator whose memory it gives."""
+    mapped: bool = False
+    """Memory of the host that kernels use in place."""
 
 
 @frozen()

@@ -36,6 +36,8 @@ _URL = "https://nvidia.github.io/numba-cuda/user/memory.html"
 
 _SET_ITEM = Copies("self", "value", "stream", blocking=True, unless="stream")
 
+_MAPPED = Allocates(Space.PINNED, mapped=True)
+
 NUMBA = Framework(
     lib=Lib.NUMBA,
     url=_URL,
@@ -62,8 +64,8 @@ NUMBA = Framework(
         Api("device_array_like", "ary stream", (Allocates(Space.DEVICE, "stream"),)),
         Api("pinned_array", "shape dtype strides order", (Allocates(Space.PINNED),)),
         Api("pinned_array_like", "ary", (Allocates(Space.PINNED),)),
-        Api("mapped_array", "shape dtype strides order stream portable wc", (Allocates(Space.PINNED),)),
-        Api("mapped_array_like", "ary stream portable wc", (Allocates(Space.PINNED),)),
+        Api("mapped_array", "shape dtype strides order stream portable wc", (_MAPPED,)),
+        Api("mapped_array_like", "ary stream portable wc", (_MAPPED,)),
         Api("managed_array", "shape dtype strides order stream attach_global", (Allocates(Space.MANAGED),)),
         Api("pinned", "*arylist", (Pins("arylist"),)),
         Api("defer_cleanup", "", (Pure(),)),

@@ -9,6 +9,7 @@ from streamlint.interp.library import (
     addresses,
     allocators,
     array_interface,
+    configured,
     copies,
     devices,
     handoffs,
@@ -66,9 +67,6 @@ if TYPE_CHECKING:
 
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
-
-LAUNCH = "a configured kernel"
-"""Path of the value ``kernel[grid, block, stream]``, which holds the kernel and its configuration."""
 
 _VIEWS = cupy_model.VIEWS | numba_model.VIEWS | opencv_model.VIEWS
 _META = {
@@ -348,25 +346,6 @@ def numba_function(m: Machine, path: str, args: list[Value], span: Span) -> Valu
     return None
 
 
-def configured(m: Machine, kernel: Value, at: Value) -> Value | None:
-    """``kernel[grid, block, stream]``: None if ``kernel`` is not one of Numba's or CuPy's."""
-    at = names.settle(m, at)
-    match kernel:
-        case FuncV() if decorators.kernel_of(m.project, kernel.function) in (Lib.NUMBA, Lib.CUPY, Lib.TORCH):
-            return PartialV(ApiV(LAUNCH), (kernel, at), {})
-        case PartialV(func=ApiV("numba.cuda.jit()"), args=(inner, *_)):
-            return PartialV(ApiV(LAUNCH), (inner, at), {})
-        case SymV() if isinstance(at, TupleV) and any(_is_numba_stream(m, item) for item in at.items):
-            return PartialV(ApiV(LAUNCH), (kernel, at), {})
-        case _:
-            return None
-
-
-def _is_numba_stream(m: Machine, value: Value) -> bool:
-    value = names.settle(m, value)
-    return isinstance(value, StreamV) and value.lib is Lib.NUMBA
-
-
 def launch_triton(
     m: Machine, kernel: FuncV, args: Sequence[Value], kwargs: dict[str, Value], span: Span
 ) -> Value:
@@ -408,7 +387,7 @@ def launch(
             if m.space(view) is Space.UNKNOWN and view.flavor is Flavor.OPAQUE:
                 # What a kernel indexes is an array on the device, or numba would copy it there and back.
                 m.set_space(view, Space.DEVICE)
-            target = host if m.space(view) is Space.PAGEABLE else accesses
+            target = host if configured.copies_there_and_back(m, view, lib, given) else accesses
             target.append(
                 Access(view.id, use.mode, kernel_places.placed(view, use.place, given_by_name).region)
             )
@@ -478,7 +457,7 @@ def kernel_method(
         return None
     at = 2
     stream = kwargs.get("stream", args[at] if len(args) > at else NONE)
-    return PartialV(ApiV(LAUNCH), (kernel, TupleV((NONE, NONE, stream))), {})
+    return PartialV(ApiV(configured.LAUNCH), (kernel, TupleV((NONE, NONE, stream))), {})
 
 
 def rawkernel_call(

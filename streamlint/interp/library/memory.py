@@ -374,6 +374,8 @@ def allocate(call: Call, effect: fx.Allocates) -> Value:
         call.m.sizes[made.id] = symbol_of(call.bound[effect.size])
     if flavor is Flavor.ARRAY and not isinstance(call.value("shape"), TupleV) and "shape" in call.bound:
         call.m.flat.add(made.id)
+    if effect.mapped:
+        tensors.mapped(call.m, made)
     if effect.filled:
         where = call.stream(None).id
         tensors.work(call.m, call.span, where, (Access(made.id, Mode.WRITE),), call.name())

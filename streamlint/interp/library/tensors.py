@@ -214,15 +214,15 @@ def _is_done_at_once(m: Machine, access: Access, library: str) -> bool:
 
 
 def mapped(m: Machine, view: BufferV) -> BufferV:
-    """An array of CuPy's at an address, which may be one of page-locked memory."""
+    """An array of CuPy's at an address, which may be one of page-locked memory; a mapped one of Numba's."""
     m.life.mapped.add(view.id)
     return view
 
 
 def works_in_place(m: Machine, number: BufferId, library: str) -> bool:
-    """Whether the kernels of a library use memory of the host in place: CuPy's, page-locked memory."""
+    """Whether kernels of a library use memory of the host in place: page-locked memory, if it is mapped."""
     is_pinned = number in m.life.mapped and m.buffers[number].space is Space.PINNED
-    return is_pinned and library == Lib.CUPY.product
+    return is_pinned and library in (Lib.CUPY.product, Lib.NUMBA.product)
 
 
 def work(

@@ -13,7 +13,7 @@ from streamlint import ir
 from streamlint.frozen import replace
 from streamlint.interp.facts import classes
 from streamlint.interp.library import (
-    arrays,
+    configured,
     devices,
     handoffs,
     in_place,
@@ -221,7 +221,9 @@ def index(m: Machine, value: Value, at: Value, span: Span) -> Value:
             return TupleV(tuple(elements.sliced(list(items), at) or items))
         case TupleV(items), _:
             return items[0] if items else m.fresh("item", span)
-        case (FuncV() | PartialV() | SymV(), _) if (kernel := arrays.configured(m, value, at)) is not None:
+        case (FuncV() | PartialV() | SymV() | ApiV(), _) if (
+            kernel := configured.of(m, value, at)
+        ) is not None:
             return kernel
         case HeapV(), _:
             return _heap_index(m, value, at, span)

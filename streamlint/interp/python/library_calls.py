@@ -9,6 +9,7 @@ from streamlint import models
 from streamlint.interp.facts import decorators
 from streamlint.interp.library import (
     arrays,
+    configured,
     effects,
     escape,
     host_arrays,
@@ -36,12 +37,16 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
     if path in host.GENERATORS:
         return ApiV(host.GENERATORS[path])
     if (
-        path == arrays.LAUNCH
+        path == configured.LAUNCH
         and isinstance(args[0], FuncV)
         and decorators.kernel_of(m.project, args[0].function) is Lib.TORCH
     ):
         return arrays.launch_triton(m, args[0], args[2:], kwargs, span)
-    if path == arrays.LAUNCH:
+    if path == configured.LAUNCH and not configured.is_launch(m, args[0], args[2:]):
+        return unresolved.opaque(
+            m, args[0].path if isinstance(args[0], ApiV) else path, args[2:], kwargs, span
+        )
+    if path == configured.LAUNCH:
         return arrays.launch(m, args[0], args[1], [*args[2:], *kwargs.values()], span)
     row = models.find_function(path)
     if row is not None and path != "torch.device":
