@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.frozen import replace
-from streamlint.interp.facts import decorators, modules, scopes
+from streamlint.interp.facts import decorators, modules, registering, scopes
 from streamlint.interp.state import names, symbols
 from streamlint.interp.state.values import (
     NONE,
@@ -79,6 +79,7 @@ def _class_variable(m: Machine, cls: ir.ClassDecl, name: str) -> Value | None:
     if isinstance(found, ConstV) and is_enumeration(m.project, cls):
         found = replace(found, member=True)
     m.globals[f"{cls.module}:{cls.qualname}", name] = found
+    registering.opened(m, f"{cls.module}:{cls.qualname}", name, found, cls.methods.values())
     return found
 
 

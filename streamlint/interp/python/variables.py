@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.frozen import frozen
-from streamlint.interp.facts import decorators, modules, scopes, touching
+from streamlint.interp.facts import decorators, modules, registering, scopes, touching
 from streamlint.interp.python import containers, registries, stream_sources, unseen_caller
 from streamlint.interp.state import arguments, naming, symbols
 from streamlint.interp.state.ends import PathEnds
@@ -56,6 +56,7 @@ def first_value(m: Machine, module: ir.Module, name: str) -> Value:
     if isinstance(value, HeapV):
         m.globals[module.name, name] = value
         registries.fill(m, module, name)
+        registering.opened(m, module.name, name, value, module.functions.values())
         add_sample(m, [module], name, m.heap[value.id])
     if not isinstance(value, ConstV):
         return value
