@@ -408,9 +408,11 @@ def _clause(
         for condition in clause.tests:
             value = evaluate(m, condition)
             asked.append(value)
-            if isinstance(value, QueryV) and not again:
-                # pending = [event for event in pending if not event.query()]: those left out are complete.
-                known: bool | None = conditions.truth(m, value, condition)
+            if isinstance(value, QueryV):
+                # pending = [event for event in pending if not event.query()]: those left out are complete; of
+                # [job for job in jobs if job.done.query()], however many there are, each that is in it is.
+                answer = conditions.truth(m, value, condition, want=True if again else None)
+                known = None if again else answer
             else:
                 known = answers.constant(m, value)
             if known is False:
