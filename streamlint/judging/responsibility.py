@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.interp.facts import joins
-from streamlint.models.table import HAVE_CURRENT_STREAM
 from streamlint.order.hb import Verdict
 from streamlint.rules.base import (
     Judged,
@@ -199,7 +198,9 @@ def _took_responsibility(judged: Judged, problem: Problem, entry: Entry) -> bool
     )
     own = judged.trace.buffers[problem.buffer].origin is not Origin.ARGUMENT
     made_here = used_on is not None and _is_made_in(judged.trace.streams[used_on], entry, later)
-    named = _is_named_for_callers(later, made_here=made_here)
+    named = _is_named_for_callers(
+        later, judged.trace.streams[used_on] if used_on is not None and made_here else None
+    )
     if own and made_here and not _is_given_memory(judged.trace):
         # Fresh memory, which no caller has forked for. A function that makes its streams may run once, before
         # anything else has; not where it is given memory, which others have made and used by then.
@@ -229,7 +230,7 @@ def _took_responsibility(judged: Judged, problem: Problem, entry: Entry) -> bool
     )
 
 
-def _is_named_for_callers(later: Op, *, made_here: bool) -> bool:
+def _is_named_for_callers(later: Op, made_here: Stream | None) -> bool:
     """Whether a call names its stream, and callers may be meant to order by that.
 
     Where every call does, as in cuda-python, they have no current stream to order with. Of a lane that the
@@ -237,7 +238,8 @@ def _is_named_for_callers(later: Op, *, made_here: bool) -> bool:
     """
     if not isinstance(later, (Launch, Copy)) or later.choice is not StreamChoice.NAMED:
         return False
-    return not (made_here and later.library in HAVE_CURRENT_STREAM)
+    words = made_here.words if made_here is not None else None
+    return words is None or not words.current
 
 
 def is_forked_by_caller(judged: Judged, used_on: StreamId | None, entry: Entry) -> bool:

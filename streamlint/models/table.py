@@ -70,10 +70,6 @@ class Lib(Enumeration):
                 return str(self.value)
 
 
-HAVE_CURRENT_STREAM = frozenset({Lib.TORCH.product, Lib.CUPY.product})
-"""Libraries whose calls go to the stream that was made current where they are given none."""
-
-
 class Role(Enumeration):
     """What kind of object a method belongs to."""
 

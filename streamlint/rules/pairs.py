@@ -131,10 +131,38 @@ def order_help(judged: Judged, conflict: Conflict) -> Remedy:
         if judged.trace.events[record.event].is_named:
             return Remedy(f"record {judged.event_name(record.event)} later, after the {done}")
         return Remedy(f"make {second} wait for {first} later, after the {done}")
+    if earlier.at.span in later.at.calls:
+        # loss.backward() runs the hook that is to wait: there is no place behind it.
+        return Remedy(f"make {second} wait for {first} before the {at}", statement)
+    last = _last_to_wait_for(judged, conflict)
+    if last is not earlier:
+        earlier, done = last, what(last)
     if done == at:
         done, at = _told_apart(earlier, later, done)
     both = f"record an event on {first} after the {done} and make {second} wait for it before the {at}"
     return Remedy(both, statement)
+
+
+_MOST_COMPARED = 64
+"""Pairs of a path among which the last one is looked for."""
+
+
+def _last_to_wait_for(judged: Judged, conflict: Conflict) -> Op:
+    """The last operation in front of the later one that the same wait would have to come behind.
+
+    ``out = net(page); loss = out - target`` on one stream, then both are filled anew on another.
+    """
+    earlier, later = judged.op(conflict.earlier), judged.op(conflict.later)
+    if len(judged.conflicts) > _MOST_COMPARED:
+        return earlier
+    pair = (judged.stream_at(earlier), judged.stream_at(later))
+    pending = (
+        other.earlier
+        for other in judged.conflicts
+        if conflict.earlier < other.earlier < conflict.later <= other.later
+        and (judged.stream_at(judged.op(other.earlier)), judged.stream_at(judged.op(other.later))) == pair
+    )
+    return judged.op(max(pending, default=conflict.earlier))
 
 
 def _told_apart(earlier: Op, later: Op, name: str) -> tuple[str, str]:

@@ -54,11 +54,6 @@ _OF_TENSORS = GRADIENT_HOOKS | {BEHIND}
 
 _ENGINE = SymV(symbols.Name("the engine of autograd"))
 
-_INPUT_GRADIENTS = SymV(symbols.Name("gradients of the inputs"))
-_OUTPUT_GRADIENTS = SymV(symbols.Name("gradients of the outputs"))
-_OF_A_NODE = (_INPUT_GRADIENTS, _OUTPUT_GRADIENTS)
-"""What a hook of a node of the graph gets."""
-
 
 def register(m: Machine, owner: Value, name: str, args: list[Value], span: Span) -> Value | None:
     """``net.register_forward_hook(tap)``; None for a hook that is not followed."""
@@ -203,7 +198,7 @@ def by_autograd(m: Machine, func: FuncV, number: int) -> tuple[list[Value], dict
     if name == GRADIENT:
         return [*given, _gradient(m, symbol_of(tensor))], dict(named)
     if name == BEHIND:
-        return [*given, *_OF_A_NODE], dict(named)
+        return [*given, *_of_a_node()], dict(named)
     return [*given[:-1], tensor], dict(named)
 
 
@@ -288,6 +283,11 @@ def _gradient(m: Machine, owner: Symbol) -> BufferV:
     return storage.gradient(m, symbols.call("gradient of", owner), f"gradient of {symbols.text_of(owner)}")
 
 
+def _of_a_node() -> list[Value]:
+    """What a hook of a node of the graph gets: gradients of what came in, and of what went out."""
+    return [SymV(symbols.Name("gradients of the inputs")), SymV(symbols.Name("gradients of the outputs"))]
+
+
 def _that_counts(m: Machine, hook: FuncV | PartialV) -> Span | None:
     """Where a hook of several tensors stands that does something once for all: no other one comes after that.
 
@@ -328,7 +328,7 @@ def in_backward(m: Machine, span: Span, *, keeps_graph: bool = False) -> Value:
     for (name, owner), found in list(m.hooks.items()):
         for hook in found if name in _OF_TENSORS else ():
             gradient: list[Value] = [_gradient(m, owner)] if name == GRADIENT else []
-            gradient += _OF_A_NODE if name == BEHIND else ()
+            gradient += _of_a_node() if name == BEHIND else []
             first, counts = len(m.ops), _that_counts(m, hook)
             results.append(m.python.call(m, hook, gradient, {}, span))
             if counts in counting:
