@@ -38,6 +38,8 @@ class Copies:
     """What it makes is on the host where ``device`` names that: ``wp.array(rows, device="cpu")``."""
     view_on_host: bool = False
     """What is on the host already is not copied (``wp.array.numpy()``)."""
+    values: bool = False
+    """It gives numbers: what is on the host already is read there (``wp.array.list()``)."""
     returns: str | None = None
 
 

@@ -145,8 +145,9 @@ def _of_waits(one: fx.WaitEffect) -> str:
             return f"{_receiver(event)} records the tail of {_stream(stream)}"
         case fx.HostWaitsStream(stream):
             return f"the host waits for {_stream(stream)}"
-        case fx.HostWaitsEvent(event):
-            return f"the host waits for the record that {_receiver(event)} holds now"
+        case fx.HostWaitsEvent(event, unless_false):
+            asked = f", unless `{unless_false}` is false" if unless_false else ""
+            return f"the host waits for the record that {_receiver(event)} holds now{asked}"
         case fx.HostWaitsDevice(every=True):
             return "the host waits for all devices"
         case fx.HostWaitsDevice(device):

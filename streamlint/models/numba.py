@@ -1,10 +1,15 @@
 """Numba CUDA: streams, events, device arrays and kernel launches.
 
 ``cuda.stream()`` is *blocking* (measured: flag 0). There is no current stream: calls without one
-run on the default stream, or on the stream that an array was made with.
+run on the default stream, or on the stream that an array was made with. A context waits as its device does
+(https://nvidia.github.io/numba-cuda/reference/host.html). A reduction writes its result on the stream that it
+is given (https://nvidia.github.io/numba-cuda/user/reduction.html). The driver's copies and fills, below those
+of arrays, take a stream, and without one are those of CUDA that do not (``numba/cuda/cudadrv/driver.py``).
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from streamlint.models.schema import (
     Allocates,
@@ -18,6 +23,8 @@ from streamlint.models.schema import (
     HostWaitsEvent,
     HostWaitsStream,
     Lib,
+    Makes,
+    NewDevice,
     NewEvent,
     NewStream,
     Pins,
@@ -25,18 +32,33 @@ from streamlint.models.schema import (
     Queries,
     ReadsTimes,
     Records,
+    Returns,
     SelectsDevice,
     Shares,
     StreamWaitsEvent,
     SyncOnExit,
+    Uses,
 )
 from streamlint.trace import Space, StreamKind
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 _URL = "https://nvidia.github.io/numba-cuda/user/memory.html"
 
+_GET_ITEM = Copies("", "self", "stream", blocking=True, makes=Space.PAGEABLE)
 _SET_ITEM = Copies("self", "value", "stream", blocking=True, unless="stream")
-
 _MAPPED = Allocates(Space.PINNED, mapped=True)
+_REDUCES = Uses(reads=("arr",), writes=("res",), stream="stream")
+
+
+def _driver_copies() -> Iterator[Api]:
+    for name in ("host_to_device", "device_to_host", "device_to_device"):
+        copied = Copies("dst", "src", "stream", "size", blocking=True, unless="stream")
+        yield Api(f"cudadrv.driver.{name}", "dst src size stream", (copied,))
+    filled = Uses(writes=("dst",), stream="stream", count="size")
+    yield Api("cudadrv.driver.device_memset", "dst val size stream", (filled,))
+
 
 NUMBA = Framework(
     lib=Lib.NUMBA,
@@ -53,8 +75,8 @@ NUMBA = Framework(
         Api("synchronize", "", (HostWaitsDevice(),)),
         Api("select_device", "device_id", (SelectsDevice("device_id"),)),
         Api("is_available", "", (Pure(),)),
-        Api("get_current_device", "", (Pure(),)),
-        Api("current_context", "devnum", (Pure(),)),
+        Api("get_current_device", "", (NewDevice(),)),
+        Api("current_context", "devnum", (NewDevice("devnum"),)),
         Api(
             "to_device",
             "obj stream copy to",
@@ -69,6 +91,9 @@ NUMBA = Framework(
         Api("managed_array", "shape dtype strides order stream attach_global", (Allocates(Space.MANAGED),)),
         Api("pinned", "*arylist", (Pins("arylist"),)),
         Api("defer_cleanup", "", (Pure(),)),
+        *(Api(name, "functor", (Makes(f"numba.cuda.{name}()"),)) for name in ("Reduce", "reduce")),
+        *(Api(f"{name}()", "arr size res init stream", (_REDUCES,)) for name in ("Reduce", "reduce")),
+        *_driver_copies(),
     ),
     stream_methods=(
         Api("synchronize", "", (HostWaitsStream(),)),
@@ -83,7 +108,12 @@ NUMBA = Framework(
         Api("query", "", (Queries(),)),
         Api("elapsed_time", "evtend", (ReadsTimes("self", "evtend"),)),
     ),
+    device_methods=(
+        Api("synchronize", "", (HostWaitsDevice("self"),)),
+        Api("get_primary_context", "", (Returns("self"),)),
+    ),
     buffer_methods=(
+        Api("getitem", "item stream", (_GET_ITEM,), telling=("stream",)),
         Api("get_ipc_handle", "", (Shares("self"),)),
         Api(
             "copy_to_host",

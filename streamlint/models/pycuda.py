@@ -1,15 +1,19 @@
 """PyCUDA: the driver's calls as functions, and arrays of its own.
 
 ``Stream(flags=0)`` is *blocking*: the flags go to ``cuStreamCreate`` as they are (``src/cpp/cuda.hpp``).
-There is no current stream: calls without one run on the legacy default stream.
+There is no current stream: calls without one run on the legacy default stream. Functions of arrays, and
+kernels that PyCUDA writes, take a stream by keyword (https://documen.tician.de/pycuda/array.html).
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from streamlint.frozen import replace
 from streamlint.models.schema import (
     Allocates,
     Api,
+    Computes,
     Copies,
     Effect,
     Framework,
@@ -29,11 +33,16 @@ from streamlint.models.schema import (
     ReadsTimes,
     Records,
     RestoresDevice,
+    Returns,
     SelectsDevice,
     StreamWaitsEvent,
     Uses,
+    Views,
 )
 from streamlint.trace import Space, StreamKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _TOOLS = "pycuda.tools"
 _KERNEL = Uses(stream="stream", packed=("args",), code="source")
@@ -42,6 +51,8 @@ _GET = Copies("ary", "self", "stream", blocking=True, unless="async_", makes=Spa
 _SET = Copies("self", "ary", "stream", blocking=True, unless="async_")
 _FETCHED = Copies("", "devptr", None, blocking=True, makes=Space.PAGEABLE)
 _FILLED = Allocates(Space.DEVICE, filled=True)
+_SCANNED = Computes(("input_ary",), "output_ary", "stream")
+_DRAWN = Computes((), "", "stream")
 
 
 def _both(name: str, params: str, effect: Copies | Uses, done: Effect) -> list[Api]:
@@ -59,10 +70,42 @@ def _set(name: str, params: str) -> list[Api]:
     return _both(name, params, queued, replace(queued, stream=None, host_waits=True))
 
 
+_KERNELS: dict[str, tuple[str, str, Effect]] = {
+    "elementwise.ElementwiseKernel": ("arguments", "*args stream", Uses(stream="stream", packed=("args",))),
+    "reduction.ReductionKernel": (
+        "dtype_out neutral reduce_expr map_expr arguments",
+        "*args stream out",
+        Computes(("args",), "out", "stream"),
+    ),
+    "scan.InclusiveScanKernel": ("dtype scan_expr", "input_ary output_ary allocator n stream", _SCANNED),
+    "scan.ExclusiveScanKernel": ("dtype scan_expr", "input_ary output_ary allocator n stream", _SCANNED),
+}
+"""Kernels that PyCUDA writes: how they are made, and called (https://documen.tician.de/pycuda/array.html)."""
+_GENERATORS = ("XORWOW", "MRG32k3a", "Sobol32", "ScrambledSobol32", "Sobol64", "ScrambledSobol64")
+
+
+def _kernels() -> Iterator[Api]:
+    for name, (params, given, work) in _KERNELS.items():
+        yield Api(name, params, (Makes(f"pycuda.{name}()"),))
+        yield Api(f"{name}()", given, (work,))
+
+
+def _generators() -> Iterator[Api]:
+    for kind in _GENERATORS:
+        made = f"curandom.{kind}RandomNumberGenerator"
+        yield Api(made, "seed_getter offset", (Makes(f"pycuda.{made}()"),))
+        for name in ("uniform", "normal"):
+            yield Api(f"{made}().fill_{name}", "data stream", (Uses(writes=("data",), stream="stream"),))
+            yield Api(f"{made}().gen_{name}", "shape dtype stream", (_DRAWN,))
+
+
 PYCUDA = Framework(
     lib=Lib.PYCUDA,
     url="https://documen.tician.de/pycuda/driver.html",
-    modules=("pycuda.driver", "pycuda.compiler", "pycuda.gpuarray", "pycuda.tools", "pycuda.autoinit"),
+    modules=(
+        *("pycuda.driver", "pycuda.compiler", "pycuda.gpuarray", "pycuda.tools", "pycuda.autoinit"),
+        "pycuda",
+    ),
     functions=(
         Api("init", "flags", (Pure(),)),
         Api("Stream", "flags", (NewStream(StreamKind.BLOCKING, "flags"),)),
@@ -76,6 +119,8 @@ PYCUDA = Framework(
         Api("mem_alloc_like", "ary", (Allocates(Space.DEVICE, address=True),)),
         Api("managed_empty", "shape dtype order mem_flags", (Allocates(Space.MANAGED),)),
         Api("managed_zeros", "shape dtype order mem_flags", (Allocates(Space.MANAGED),)),
+        Api("aligned_empty", "shape dtype order alignment", (Allocates(Space.PAGEABLE),)),
+        Api("aligned_zeros", "shape dtype order alignment", (Allocates(Space.PAGEABLE),)),
         Api("pagelocked_empty", "shape dtype order mem_flags", (Allocates(Space.PINNED),)),
         Api("pagelocked_zeros", "shape dtype order mem_flags", (Allocates(Space.PINNED),)),
         Api("pagelocked_empty_like", "array mem_flags", (Allocates(Space.PINNED),)),
@@ -93,7 +138,7 @@ PYCUDA = Framework(
             "shape dtype order",
             (Allocates(Space.PINNED, pool="the pool of pinned memory"),),
         ),
-        Api("register_host_memory", "ary flags", (Pins("ary"),)),
+        Api("register_host_memory", "ary flags", (Pins("ary"), Returns("ary"))),
         *_copy("memcpy_htod", "dest src"),
         *_copy("memcpy_dtoh", "dest src"),
         *_copy("memcpy_dtod", "dest src size", "size"),
@@ -104,6 +149,7 @@ PYCUDA = Framework(
         *_set("memset_d8", "dest data size"),
         *_set("memset_d16", "dest data size"),
         *_set("memset_d32", "dest data size"),
+        *(row for bits in (8, 16, 32) for row in _set(f"memset_d2d{bits}", "dest pitch data width height")),
         # Kernels. `In`, `Out` and `InOut` are copied, and waited for, by the call.
         Api("In", "array", (Pure(),)),
         Api("Out", "array", (Pure(),)),
@@ -116,6 +162,7 @@ PYCUDA = Framework(
         Api("Function()", "*args block grid stream shared", (_KERNEL,)),
         Api("Function().prepare", "arg_types", (Makes("pycuda.driver.Function()", ("source", "name")),)),
         Api("Function().prepared_call", "grid block *args", (_DEFAULT,)),
+        Api("Function().prepared_timed_call", "grid block *args", (_DEFAULT,)),
         Api("Function().prepared_async_call", "grid block stream *args", (_KERNEL,)),
         # Arrays.
         Api("to_gpu", "ary allocator", (Copies("", "ary", None, blocking=True, makes=Space.DEVICE),)),
@@ -125,6 +172,9 @@ PYCUDA = Framework(
         Api("arange", "*bounds", (_FILLED,)),
         Api("empty_like", "other_ary dtype order", (Allocates(Space.DEVICE),)),
         Api("zeros_like", "other_ary dtype order", (_FILLED,)),
+        *_kernels(),
+        *_generators(),
+        Api("curandom.rand", "shape dtype stream", (_DRAWN,)),
     ),
     stream_methods=(
         Api("synchronize", "", (HostWaitsStream(),)),
@@ -145,6 +195,8 @@ PYCUDA = Framework(
         Api("set", "ary async_ stream", (_SET,)),
         Api("set_async", "ary stream", (replace(_SET, blocking=False, unless=None),), telling=("stream",)),
         Api("fill", "value stream", (Uses(writes=("self",), stream="stream"),)),
+        # pagelocked_empty(n, mem_flags=DEVICEMAP).base.get_device_pointer(): the memory as kernels see it.
+        Api("get_device_pointer", "", (Views("self", address=True),), telling=()),
     ),
     device_methods=(
         Api("make_context", "flags", (SelectsDevice("self", push=True), NewDevice("self"))),
@@ -153,4 +205,5 @@ PYCUDA = Framework(
         Api("pop", "", (RestoresDevice(),)),
     ),
     raw_handles=("handle",),
+    operations=("pycuda.gpuarray", "pycuda.cumath"),
 )

@@ -50,6 +50,8 @@ class ForeignStream:
     """A device, or nothing, in its place stands for the current stream of this library."""
     null_is_new: bool = False
     """Handle 0 gives a new non-blocking stream, and not the legacy default stream."""
+    lib: Lib | None = None
+    """Whose stream the wrapper is, if not of the library that makes it: ``wp.stream_to_torch(s)``."""
 
 
 @frozen()

@@ -51,6 +51,8 @@ class HostWaitsStream:
 @frozen()
 class HostWaitsEvent:
     event: str = "self"
+    unless_false: str | None = None
+    """A parameter that, when given and false, makes the host not wait."""
 
 
 @frozen()

@@ -97,7 +97,7 @@ WARP = Framework(
         Api(
             "get_event_elapsed_time",
             "start_event end_event synchronize",
-            (HostWaitsEvent("end_event"), ReadsTimes("start_event", "end_event")),
+            (HostWaitsEvent("end_event", unless_false="synchronize"), ReadsTimes("start_event", "end_event")),
         ),
         Api("capture_begin", "device stream", (CaptureStarts("stream"),)),
         Api("capture_end", "device stream", (CaptureEnds("stream"),)),
@@ -123,6 +123,12 @@ WARP = Framework(
         # PyTorch: streams are handed over, arrays are views, and nothing is ordered.
         Api("stream_from_torch", "stream_or_device", (ForeignStream("stream_or_device", Lib.TORCH),)),
         Api("from_torch", "t dtype requires_grad grad", (Views("t", lib=Lib.WARP),)),
+        Api(
+            "stream_to_torch",
+            "stream_or_device",
+            (ForeignStream("stream_or_device", Lib.WARP, lib=Lib.TORCH),),
+        ),
+        Api("to_dlpack", "wp_array", (Views("wp_array"),)),
         Api("to_torch", "a requires_grad", (Views("a", lib=Lib.TORCH),)),
     ),
     stream_methods=(
@@ -136,10 +142,12 @@ WARP = Framework(
     device_methods=(
         Api("stream", "", (CurrentStream("self"),), attribute=True),
         Api("null_stream", "", (DefaultStream(),), attribute=True),
+        Api("set_stream", "stream sync", (EnterStream(now=True, forks="sync", forks_unset=True),)),
     ),
     buffer_methods=(
         Api("numpy", "", (_FETCH,)),
-        Api("list", "", (_FETCH,)),
+        Api("list", "", (replace(_FETCH, values=True),)),
+        Api("flatten", "", (Views("self"),)),
         Api("fill_", "value", (Uses(writes=("self",)),)),
         Api("zero_", "", (Uses(writes=("self",)),)),
         Api("assign", "src", (Copies("self", "src", None),)),

@@ -117,6 +117,10 @@ def method(
             return view
         operands = tensors.buffers_in(m, [view, *args], unknown=False)
         return operations.work(m, Lib.CUDF, name, operands, kwargs["stream"], span)
+    if view.flavor is Flavor.PYCUDA_ARRAY and "stream" in kwargs:
+        # wide = rows.astype(np.float64, stream=lane)
+        operands = tensors.buffers_in(m, [view, *args], unknown=False)
+        return operations.work(m, Lib.PYCUDA, name, operands, kwargs["stream"], span)
     if view.flavor in (Flavor.CORE_BUFFER, Flavor.RMM_BUFFER) or name in _meta(view):
         return m.result(symbols.Attr(symbol_of(view), name), span)
     if name in cupy_model.HOST_READS:

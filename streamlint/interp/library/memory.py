@@ -82,6 +82,9 @@ def copy(call: Call, effect: fx.Copies) -> Value | None:
     dst, src = call.buffer(effect.dst), call.buffer(effect.src)
     stream = _of_other_device(call, effect, stream_of(call, effect.stream), (dst, src))
     if effect.view_on_host and src is not None and m.space(src).on_host:
+        if effect.values:
+            tensors.read_on_host(m, src, call.span, f"{call.name()}()")
+            return m.fresh(call.name(), call.span)
         return BufferV(src.id, src.region, Flavor.ARRAY)
     if dst is None and effect.makes is not None:
         stays = effect.pinned is not None and call.value("device") == NONE and src is not None

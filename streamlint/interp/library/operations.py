@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from streamlint.source import Span
 
 _STREAM = "stream"
+_OUT = "out"
 
 
 def run(
@@ -33,7 +34,11 @@ def run(
     if not operands and _STREAM not in kwargs:
         return m.result(path, span, tuple(given))
     stream = kwargs.get(_STREAM, NONE)
-    result = work(m, framework.lib, name, operands, stream, span)
+    result: Value = kwargs.get(_OUT, NONE)
+    if isinstance(result, BufferV):
+        into(m, framework.lib, name, result, operands, stream, span)
+    else:
+        result = work(m, framework.lib, name, operands, stream, span)
     host_waits(m, framework, stream, name, span)
     return result
 
@@ -65,6 +70,17 @@ def work(
     accesses = (*reads, Access(made.id, Mode.WRITE))
     tensors.work(m, span, on.id, accesses, name, library=lib.product, choice=choice)
     return made
+
+
+def into(
+    m: Machine, lib: Lib, name: str, target: BufferV, operands: list[BufferV], stream: Value, span: Span
+) -> None:
+    """``cumath.sin(angles, out=sines, stream=lane)`` writes what it is given."""
+    on = _stream(m, names.settle(m, stream), lib, span)
+    reads = [reading(view) for view in operands if view != target]
+    accesses = (*reads, Access(target.id, Mode.WRITE, target.region))
+    choice = stream_values.stream_choice(m, stream, operands)
+    tensors.work(m, span, on.id, accesses, name, library=lib.product, choice=choice)
 
 
 def _stream(m: Machine, given: Value, by: Lib, span: Span) -> StreamV:

@@ -10,6 +10,7 @@ from streamlint.frozen import replace
 from streamlint.interp.library import capturing, devices, escape, making, ready, stream_values
 from streamlint.interp.state import elements
 from streamlint.interp.state.values import (
+    FALSE,
     NONE,
     ContextKind,
     ContextV,
@@ -49,8 +50,9 @@ def carry_out(call: Call, effect: fx.WaitEffect) -> Value | None:
             waited = call.stream_of_device(stream) if or_device else call.stream(stream)
             m.emit(SyncStream(m.site(span), m.lane, stream=waited.id, name=call.name()))
             return None
-        case fx.HostWaitsEvent(event):
-            _wait_on_host(call, event)
+        case fx.HostWaitsEvent(event, unless_false):
+            if unless_false is None or call.value(unless_false) != FALSE:
+                _wait_on_host(call, event)
             return None
         case fx.HostWaitsDevice(device, every):
             others = {stream.device for stream in m.streams.values()} if every else set()

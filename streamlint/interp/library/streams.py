@@ -35,16 +35,17 @@ def carry_out(call: Call, effect: fx.StreamEffect) -> Value | None:
         case fx.DefaultStream(kind):
             where = call.device("self" if isinstance(call.bound.get("self"), DeviceV) else "device")
             return m.default(m.default_stream if kind is StreamKind.LEGACY else kind, call.lib, where.id)
-        case fx.ForeignStream(handle, current_of, null_is_new):
+        case fx.ForeignStream(handle, current_of, null_is_new, gives):
+            by = gives or call.lib
             value = call.value(handle)
             if null_is_new and _is_null(call, value):
                 return making.stream(call, fx.NewStream(StreamKind.NON_BLOCKING))
             if current_of is not None and not isinstance(value, (StreamV, SymV)):
-                return StreamV(m.current_stream(current_of).id, call.lib)
+                return StreamV(m.current_stream(current_of).id, by)
             if isinstance(value, ConstV) and isinstance(value.value, int):
-                return stream_values.handle_stream(m, value.value, call.lib)
-            known = value if isinstance(value, StreamV) else stream_values.as_stream(m, value, span, call.lib)
-            return StreamV(known.id, call.lib)
+                return stream_values.handle_stream(m, value.value, by)
+            known = value if isinstance(value, StreamV) else stream_values.as_stream(m, value, span, by)
+            return StreamV(known.id, by)
         case fx.EnterStream():
             return _enter_stream(call, effect)
         case fx.NewEvent():
