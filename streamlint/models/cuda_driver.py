@@ -53,9 +53,9 @@ _LEGACY = None
 """As a stream parameter of an effect: the call has none and runs on the legacy default stream."""
 
 
-def _copy(name: str, dst: str, src: str) -> list[Api]:
-    """A copy and its asynchronous form."""
-    params = f"{dst} {src} ByteCount"
+def _copy(name: str, dst: str, src: str, ends: str = "") -> list[Api]:
+    """A copy and its asynchronous form; ``ends`` are its parameters, where offsets stand among them."""
+    params = f"{ends or f'{dst} {src}'} ByteCount"
     return [
         status_call(name, params, Copies(dst, src, _LEGACY, "ByteCount", blocking=True)),
         status_call(f"{name}Async", f"{params} hStream", Copies(dst, src, "hStream", "ByteCount")),
@@ -192,6 +192,13 @@ CUDA_DRIVER = Framework(
         *_copy("cuMemcpyHtoD", "dstDevice", "srcHost"),
         *_copy("cuMemcpyDtoH", "dstHost", "srcDevice"),
         *_copy("cuMemcpyDtoD", "dstDevice", "srcDevice"),
+        # Arrays have no asynchronous copies but those to and from the host.
+        status_call("cuArrayCreate", "pAllocateArray", Allocates(Space.DEVICE)),
+        status_call("cuArray3DCreate", "pAllocateArray", Allocates(Space.DEVICE)),
+        *_copy("cuMemcpyAtoH", "dstHost", "srcArray", "dstHost srcArray srcOffset"),
+        *_copy("cuMemcpyHtoA", "dstArray", "srcHost", "dstArray dstOffset srcHost"),
+        *_copy("cuMemcpyAtoD", "dstDevice", "srcArray", "dstDevice srcArray srcOffset")[:1],
+        *_copy("cuMemcpyDtoA", "dstArray", "srcDevice", "dstArray dstOffset srcDevice")[:1],
         *_shaped("cuMemcpy2D"),
         *_shaped("cuMemcpy3D"),
         *_shaped("cuMemcpy3DPeer"),

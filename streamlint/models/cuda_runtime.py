@@ -98,6 +98,7 @@ CUDA_RUNTIME = Framework(
         ),
         status_call("cudaStreamEndCapture", "stream", CaptureEnds("stream")),
         status_call("cudaGraphInstantiate", "graph flags", InstantiatesGraph("graph")),
+        status_call("cudaGraphInstantiateWithFlags", "graph flags", InstantiatesGraph("graph")),
         status_call("cudaGraphInstantiateWithParams", "graph instantiateParams", InstantiatesGraph("graph")),
         status_call("cudaGraphLaunch", "graphExec stream", LaunchesGraph("graphExec")),
         status_call("cudaGraphUpload", "graphExec stream", OrdersNothing()),

@@ -303,11 +303,19 @@ CUPY = Framework(
     ),
     streams=(("Stream.null", StreamKind.LEGACY), ("Stream.ptds", StreamKind.PER_THREAD)),
     raw_handles=("ptr",),
+    constants=(
+        ("runtime.streamDefault", 0),
+        ("runtime.streamNonBlocking", 1),
+        ("runtime.eventDefault", 0),
+        ("runtime.eventBlockingSync", 1),
+        ("runtime.eventDisableTiming", 2),
+    ),
 )
 
 FACTORIES = frozenset(
     "empty zeros ones full eye identity arange linspace logspace tri rand randn random randint random_sample "
-    "standard_normal normal uniform ndarray indices".split()
+    "standard_normal normal uniform ndarray indices hanning hamming blackman bartlett kaiser fftfreq "
+    "rfftfreq get_window".split()
 )
 """Make an array on the current stream without reading another one."""
 
@@ -343,8 +351,17 @@ DRAINING = frozenset(
 )
 """Functions whose result size or Python result depends on the data."""
 
-IN_PLACE = frozenset("fill sort partition put scatter_add scatter_max scatter_min shuffle".split())
-"""Methods and functions that write their array and return nothing."""
+IN_PLACE = frozenset(
+    "fill sort partition put scatter_add scatter_max scatter_min shuffle putmask place "
+    "fill_diagonal at".split()
+)
+"""Methods and functions that write their array and return nothing; ``at`` is one of ufuncs: ``cp.add.at``."""
+
+OUTPUTS = ("out", "output")
+"""How functions call what they write, the second one in ``cupyx.scipy.ndimage``, where it may be a type.
+
+https://docs.cupy.dev/en/stable/reference/scipy_ndimage.html
+"""
 
 BINARY_UFUNCS = frozenset(
     "add subtract multiply divide true_divide floor_divide power maximum minimum fmax fmin logaddexp mod "

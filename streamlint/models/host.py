@@ -29,6 +29,12 @@ OF_HOST_MEMORY = _OF_OBJECTS | {"torch.from_numpy"}
 ADDRESS_TYPE = "ctypes.c_void_p"
 """A cast to it is an address as before; one to a pointer to numbers is read by ``[0]`` or ``contents``."""
 
+VALUES_OF_CTYPES = frozenset({"value", "raw"})
+"""Attributes of an object of ctypes that read its memory, and write it where something is assigned.
+
+https://docs.python.org/3/library/ctypes.html#ctypes.create_string_buffer
+"""
+
 FLAT_VIEW_FUNCTIONS = frozenset({"numpy.frombuffer", "numpy.ctypeslib.as_array", "memoryview"})
 """Views with one axis, so that ``view[0]`` reads a number."""
 

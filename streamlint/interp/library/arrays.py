@@ -118,7 +118,7 @@ def method(
         operands = tensors.buffers_in(m, [view, *args], unknown=False)
         return operations.work(m, Lib.CUDF, name, operands, kwargs["stream"], span)
     if view.flavor is Flavor.PYCUDA_ARRAY and "stream" in kwargs:
-        # wide = rows.astype(np.float64, stream=lane)
+        # As in wide = rows.astype(np.float64, stream=lane).
         operands = tensors.buffers_in(m, [view, *args], unknown=False)
         return operations.work(m, Lib.PYCUDA, name, operands, kwargs["stream"], span)
     if view.flavor in (Flavor.CORE_BUFFER, Flavor.RMM_BUFFER) or name in _meta(view):
@@ -170,7 +170,8 @@ def cupy_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, Va
         return m.result(path, span)
     if last in cupy_model.META | cupy_model.QUIET_PARTS or _is_scalar_type(last):
         return given_by(path, *args)
-    if last in cupy_model.FACTORIES:
+    if last in cupy_model.FACTORIES and "out" not in kwargs:
+        # Not generator.random(out=table), which writes what is there.
         return _factory(m, last, args, kwargs, span)
     if last in cupy_model.LIKE_FACTORIES:
         return _factory(m, last, [], kwargs, span)
@@ -283,11 +284,12 @@ def operator(
 ) -> Value:
     """Reads its operands on CuPy's current stream, or ``on`` another one; writes ``out`` or a new array."""
     operands = list(args)
-    out = kwargs.get("out", NONE)
+    out = next((kwargs[key] for key in cupy_model.OUTPUTS if key in kwargs), NONE)
     arity = 2 if name in cupy_model.BINARY_UFUNCS else 1 if name in cupy_model.UNARY_UFUNCS else 0
     if arity and len(operands) > arity:
         out = operands.pop(arity)
-    sources = tensors.buffers_in(m, [*operands, *(v for k, v in kwargs.items() if k != "out")])
+    further = [value for key, value in kwargs.items() if key not in cupy_model.OUTPUTS]
+    sources = tensors.buffers_in(m, [*operands, *further])
     for view in sources:
         if view.flavor is Flavor.TORCH:
             handoffs.by_interface(m, view, Lib.CUPY, span, name)

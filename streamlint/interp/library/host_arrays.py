@@ -77,7 +77,8 @@ def view(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
     seen = found[0]
     if path in host.GIVES_ADDRESS:
         return _numbers_at(m, seen, args[1:])
-    if path in host.FLAT_VIEW_FUNCTIONS:
+    if path in host.FLAT_VIEW_FUNCTIONS or seen.flavor is Flavor.CORE_BUFFER:
+        # A buffer of cuda.core is exported as bytes in a row (cuda_core/cuda/core/_dlpack.pyx).
         m.flat.add(seen.id)
     given = m.given.get(seen.id)
     if given is not None and known.of_value(m, given).space.on_host:
@@ -101,11 +102,21 @@ def view(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
 
 def _numbers_at(m: Machine, address: BufferV, kinds: list[Value]) -> BufferV:
     """``ctypes.cast(host, ctypes.POINTER(ctypes.c_int))`` of host memory, of which ``[0]`` reads a number."""
-    typed = any(isinstance(kind, ApiV) and kind.path != host.ADDRESS_TYPE for kind in kinds)
-    if not typed or not m.space(address).on_host:
+    if not any(_is_of_numbers(kind) for kind in kinds) or not m.space(address).on_host:
         return address
     m.flat.add(address.id)
     return BufferV(address.id, address.region, Flavor.ARRAY)
+
+
+def _is_of_numbers(kind: Value) -> bool:
+    """``POINTER(c_int)``, or ``POINTER(c_int * n)``."""
+    match kind:
+        case ApiV(path):
+            return path != host.ADDRESS_TYPE
+        case SymV(symbols.Binary("*", symbols.Name(element))):
+            return element.startswith("ctypes.")
+        case _:
+            return False
 
 
 def allocate(m: Machine, name: str, args: list[Value], span: Span) -> Value:
@@ -121,6 +132,15 @@ def allocate(m: Machine, name: str, args: list[Value], span: Span) -> Value:
         m.buffers[made.id] = replace(m.buffers[made.id], of_values=True)
     if listed is not None and given:
         m.addresses[made.id] = tuple(listed)
+    return made
+
+
+def of_values(m: Machine, values: list[Value], span: Span) -> BufferV:
+    """``(ctypes.c_void_p * 2)(ctypes.addressof(x), ctypes.addressof(y))``: what it holds may be addresses."""
+    made = m.new_buffer("", Space.PAGEABLE, Origin.ALLOCATED, Flavor.ARRAY, span)
+    m.flat.add(made.id)
+    if tensors.buffers_in(m, values, unknown=False):
+        m.addresses[made.id] = tuple(values)
     return made
 
 

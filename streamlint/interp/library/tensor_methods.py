@@ -87,9 +87,9 @@ def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
         return MethodV(view, name)
     if view.flavor is Flavor.ARRAY and name in host.ARRAY_VIEW_ATTRIBUTES:
         return view
-    if view.flavor is Flavor.ARRAY and name == "value":
+    if view.flavor is Flavor.ARRAY and name in host.VALUES_OF_CTYPES:
         tensors.read_on_host(m, view, span, "read")
-        return m.fresh("value", span)
+        return m.fresh(name, span)
     if name == "device":
         return devices.of_memory(m, view)
     if name in operands.ON_CPU and m.space(view) is not Space.UNKNOWN:

@@ -79,7 +79,7 @@ from streamlint.models import host, members, python, vocabulary
 from streamlint.models import torch as torch_model
 from streamlint.models.operands import CAPTURES_BY_HAND
 from streamlint.models.schema import Lib, Role
-from streamlint.trace import Evidence, Origin, Space, Symbol
+from streamlint.trace import Evidence, Space, Symbol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -193,9 +193,7 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
             return module_containers.in_turn(m, func, args, span)
         case SymV(symbols.Binary("*", symbols.Name(path))) if path.startswith("ctypes."):
             # (ctypes.c_int32 * 1)(): an array of the host
-            made = m.new_buffer("", Space.PAGEABLE, Origin.ALLOCATED, Flavor.ARRAY, span)
-            m.flat.add(made.id)
-            return made
+            return host_arrays.of_values(m, args, span)
         case SymV(computes=function) if function:
             return _in_hooks(
                 m, func, args, span, partial(operators.layer, m, function, args, kwargs, span), layer=True

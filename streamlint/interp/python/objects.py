@@ -14,6 +14,7 @@ from streamlint.interp.library import (
     storage,
     stream_values,
     tensor_methods,
+    tensors,
     thread_local,
     threads,
     torch_modules,
@@ -33,6 +34,7 @@ from streamlint.interp.state.values import (
     ContextV,
     DeviceV,
     EventV,
+    Flavor,
     FuncV,
     GraphV,
     HeapObject,
@@ -106,7 +108,8 @@ def attribute(m: Machine, value: Value, name: str, span: Span) -> Value:
             symbol = given_objects.member(m, of, name)
             stored = m.roles.get(symbol)
             return stored if stored is not None else SymV(symbol, holds)
-        case QueryV(status=True) if name == "value":
+        case QueryV(status=True) | ConstV(int()) if name == "value":
+            # CUstream_flags.CU_STREAM_NON_BLOCKING.value: what is known of it is its number already.
             return value
         case PartialV() if name == "func":
             return value.func
@@ -309,6 +312,9 @@ def set_attribute(m: Machine, value: Value, name: str, new: Value, span: Span) -
             m.set_global(module, name, new)
         case BufferV() if name == "data" and isinstance(new, BufferV) and lifetime.is_of_a_tensor(m, value):
             giving_up.assign_data(m, value, new)
+        case BufferV(flavor=Flavor.ARRAY) if name in host.VALUES_OF_CTYPES:
+            # As in ctypes.c_float.from_address(page).value = 2.0.
+            tensors.write_on_host(m, value, span, "write")
         case BufferV() if elements.selector_of(symbols.EACH) in value.region:
             # for name, p in layer.named_parameters(): p.data = page. The next one is another tensor.
             pass
