@@ -40,6 +40,8 @@ class Copies:
     """What is on the host already is not copied (``wp.array.numpy()``)."""
     values: bool = False
     """It gives numbers: what is on the host already is read there (``wp.array.list()``)."""
+    aliases: str | None = None
+    """A parameter that, when given, is an address: the result is what lies there (``wp.array(ptr=rows)``)."""
     returns: str | None = None
 
 

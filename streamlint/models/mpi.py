@@ -31,12 +31,20 @@ _CALLS: tuple[tuple[str, str, Background], ...] = (
     ("allgatherv", "sendbuf recvbuf", _BOTH),
     ("alltoall", "sendbuf recvbuf", _BOTH),
     ("alltoallv", "sendbuf recvbuf", _BOTH),
+    ("alltoallw", "sendbuf recvbuf", _BOTH),
+    ("neighbor_allgather", "sendbuf recvbuf", _BOTH),
+    ("neighbor_allgatherv", "sendbuf recvbuf", _BOTH),
+    ("neighbor_alltoall", "sendbuf recvbuf", _BOTH),
+    ("neighbor_alltoallv", "sendbuf recvbuf", _BOTH),
+    ("neighbor_alltoallw", "sendbuf recvbuf", _BOTH),
     ("reduce_scatter", "sendbuf recvbuf recvcounts op", _BOTH),
     ("reduce_scatter_block", "sendbuf recvbuf op", _BOTH),
     ("scan", "sendbuf recvbuf op", _BOTH),
     ("exscan", "sendbuf recvbuf op", _BOTH),
 )
 _EXCHANGES = ("Sendrecv", "sendbuf dest sendtag recvbuf source recvtag status")
+_REPLACES = ("Sendrecv_replace", "buf dest sendtag source recvtag status")
+"""What is sent is read before what is received is written."""
 
 
 def _calls() -> tuple[tuple[str, str, tuple[Effect, ...]], ...]:
@@ -44,7 +52,10 @@ def _calls() -> tuple[tuple[str, str, tuple[Effect, ...]], ...]:
     blocking = [(name.capitalize(), params, replace(effect, waits=True)) for name, params, effect in _CALLS]
     requests = [(f"I{name}", params.removesuffix(" status"), effect) for name, params, effect in _CALLS]
     exchange = (*_EXCHANGES, replace(_BOTH, waits=True))
-    return tuple((name, params, (effect,)) for name, params, effect in (*blocking, exchange, *requests))
+    in_place = (*_REPLACES, replace(_ROOTED, waits=True))
+    return tuple(
+        (name, params, (effect,)) for name, params, effect in (*blocking, exchange, in_place, *requests)
+    )
 
 
 MPI = Framework(

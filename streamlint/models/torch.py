@@ -32,6 +32,7 @@ from streamlint.models.schema import (
     Queries,
     ReadsTimes,
     Records,
+    Returns,
     SelectsDevice,
     Shares,
     StreamWaitsEvent,
@@ -78,6 +79,8 @@ TORCH = Framework(
             "enable_timing blocking interprocess external",
             (NewEvent("enable_timing", timed=False),),
         ),
+        # A kernel of Triton as an operator calls it: https://docs.pytorch.org/docs/stable/library.html
+        Api("library.wrap_triton", "triton_kernel", (Returns("triton_kernel"),)),
         Api("multiprocessing.reductions.reduce_tensor", "tensor", (Shares("tensor"),)),
         Api("current_stream", "device", (CurrentStream(),)),
         Api("_cuda_getCurrentRawStream", "device", (CurrentStream(),)),

@@ -111,7 +111,11 @@ WARP = Framework(
         Api("empty_like", f"src {_LIKE}", (_EMPTY,)),
         Api("zeros_like", f"src {_LIKE}", (_FILLED,)),
         Api("full_like", f"src value {_LIKE}", (_FILLED,)),
-        Api("array", "data dtype shape strides ptr capacity device pinned", (_UPLOAD,)),
+        Api(
+            "array",
+            "data dtype shape strides ptr capacity device pinned",
+            (replace(_UPLOAD, aliases="ptr"),),
+        ),
         Api("from_numpy", "arr dtype shape device", (_OF_ROWS,)),
         Api("clone", "src device requires_grad pinned", (_CLONE,)),
         Api("copy", "dest src dest_offset src_offset count stream", (Copies("dest", "src", "stream"),)),

@@ -76,6 +76,8 @@ _OWNERS = (Flavor.TORCH, Flavor.DEVICE_ARRAY, Flavor.NUMBA_ARRAY, Flavor.PYCUDA_
 def copy(call: Call, effect: fx.Copies) -> Value | None:
     """A copy between two parameters, or into memory that it allocates and returns."""
     m = call.m
+    if effect.aliases is not None and call.value(effect.aliases) != NONE:
+        return view(call, fx.Views(effect.aliases, lib=call.lib))
     if effect.makes is not None and effect.src not in call.bound:
         # rmm.DeviceBuffer(size=n) has nothing to copy from.
         return allocate(call, fx.Allocates(effect.makes, effect.stream, size=effect.count or ""))
