@@ -81,6 +81,8 @@ class Construction:
     """
 
     cls: ir.ClassDecl
+    in_sight: bool = True
+    """Whether other code of the module made such an object, or got one, before the class was looked at."""
     _kept: list[_Kept] = field(default_factory=list)
     """What was used last stands last."""
     _last: Machine | None = field(default=None, repr=False)

@@ -73,6 +73,8 @@ def alone_and_in_pairs(
 ) -> Iterator[Entry]:
     """Each public method, and pairs of them."""
     cls = construction.cls
+    constructor = cls.methods.get("__init__")
+    construction.in_sight = constructor is None or told.is_covered(module, constructor)
     methods = methods_of(project, cls)
     own = [decl for decl in methods.by_name.values() if is_relevant(project, decl, among)]
     public = [decl for decl in own if methods.may_be_called(decl)]
@@ -160,7 +162,9 @@ def sequence(
         is_step=names[0] in methods.steps - methods.hooks,
         has_callers=names[0] in methods.called,
         of_autograd=methods.packs.issuperset(names),
-        asked_by_others=any(
+        # Who calls handle.wait() of whatever it gets hands on what that gives: another class is meant.
+        asked_by_others=construction.in_sight
+        and any(
             names[0] in decl.called & decl.members
             for other in ir.all_classes(module)
             if other is not construction.cls

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.frozen import frozen
-from streamlint.interp.facts import classes, constructors, given_classes
+from streamlint.interp.facts import classes, constructors, decorators, given_classes
 from streamlint.interp.facts.relevance import queues_work
 from streamlint.interp.library import hooks, threads
 from streamlint.interp.state.budgets import Most
@@ -203,7 +203,8 @@ def steps_of(methods: Mapping[str, ir.FunctionDecl]) -> frozenset[str]:
 
 def called_of(methods: Mapping[str, ir.FunctionDecl]) -> frozenset[str]:
     """As ``steps_of``, but not by ``Thread(target=self.copy)`` or in the constructor alone."""
-    callers = [decl for decl in methods.values() if decl.name != "__init__"]
+    # @staticmethod def settled(obj): return obj.wait(): that is no call of its own.
+    callers = [m for m in methods.values() if m.name != "__init__" and not decorators.is_static(m)]
     return frozenset().union(*(decl.called & decl.own & methods.keys() - {decl.name} for decl in callers))
 
 
