@@ -8,14 +8,35 @@ from __future__ import annotations
 
 from streamlint.trace import MonitorKind
 
+SHAPED = frozenset(
+    f"numpy.{name}"
+    for name in (
+        "expand_dims transpose swapaxes moveaxis rollaxis atleast_2d atleast_3d flip flipud fliplr rot90 "
+        "diagonal real imag lib.stride_tricks.sliding_window_view"
+    ).split()
+)
+"""Give a view of an array in another shape: https://numpy.org/doc/stable/reference/routines.array-manipulation.html"""
+
+SPLITS = frozenset(f"numpy.{name}" for name in "split array_split hsplit vsplit dsplit".split())
+"""Give several views: https://numpy.org/doc/stable/reference/generated/numpy.split.html"""
+
+ASKS_FORM = frozenset(
+    f"numpy.{name}"
+    for name in (
+        "shape size ndim result_type can_cast may_share_memory shares_memory iscomplexobj isrealobj isscalar "
+        "byte_bounds lib.array_utils.byte_bounds"
+    ).split()
+)
+"""Ask for the shape, type and place of an array, and not for its values."""
+
 VIEW_FUNCTIONS = frozenset(
     "numpy.frombuffer numpy.asarray numpy.ascontiguousarray numpy.asanyarray "
     "numpy.ctypeslib.as_array numpy.from_dlpack numpy.ndarray numpy.ravel numpy.reshape "
     "numpy.squeeze numpy.atleast_1d memoryview ctypes.cast ctypes.pointer ctypes.byref "
     "ctypes.addressof torch.from_numpy torch.as_tensor torch.frombuffer "
     "torch.utils.dlpack.from_dlpack torch.from_dlpack torch.utils.dlpack.to_dlpack torch.to_dlpack "
-    "numpy.broadcast_to numpy.lib.stride_tricks.as_strided".split()
-)
+    "numpy.broadcast_to numpy.lib.stride_tricks.as_strided numpy.ctypeslib.as_ctypes".split()
+).union(SHAPED)
 """Return another view of the memory of their first argument that is a buffer."""
 
 TAKES_CAPSULE = "from_dlpack"
@@ -27,16 +48,7 @@ OF_HOST_MEMORY = _OF_OBJECTS | {"torch.from_numpy"}
 """Of these, views of what is on the host: ``byref(c_int())``. A cast may be of any address."""
 
 ADDRESS_TYPE = "ctypes.c_void_p"
-"""A cast to it is an address as before; one to a pointer to numbers is read by ``[0]`` or ``contents``."""
-
-VALUES_OF_CTYPES = frozenset({"value", "raw"})
-"""Attributes of an object of ctypes that read its memory, and write it where something is assigned.
-
-https://docs.python.org/3/library/ctypes.html#ctypes.create_string_buffer
-"""
-
-FLAT_VIEW_FUNCTIONS = frozenset({"numpy.frombuffer", "numpy.ctypeslib.as_array", "memoryview"})
-"""Views with one axis, so that ``view[0]`` reads a number."""
+"""A cast to it is an address as before; one to a pointer to numbers is read by its index or ``contents``."""
 
 ALLOCATORS = frozenset(
     "numpy.empty numpy.zeros numpy.ones numpy.full numpy.arange numpy.array numpy.linspace "
@@ -46,12 +58,20 @@ ALLOCATORS = frozenset(
 
 TAKES_VALUES = frozenset({"array", "bytearray"})
 """Of these, those that copy what they are given."""
+MAY_COPY = frozenset({"numpy.array", "numpy.ma.array", "numpy.rec.array"})
+"""... unless they are told not to: ``np.array(page, copy=False)``."""
+TAKES_SIZES = frozenset({"rand", "randn"})
+"""... and those that take each size by itself."""
 
 MEMORY_FUNCTIONS: dict[str, tuple[int | None, int | None]] = {
     "numpy.copyto": (0, 1),
     "ctypes.memmove": (0, 1),
     "ctypes.memset": (0, None),
     "numpy.put": (0, 2),
+    "numpy.place": (0, 2),
+    "numpy.putmask": (0, 2),
+    "numpy.fill_diagonal": (0, 1),
+    "numpy.random.shuffle": (0, None),
     "ctypes.string_at": (None, 0),
     "ctypes.wstring_at": (None, 0),
 }
@@ -59,6 +79,13 @@ MEMORY_FUNCTIONS: dict[str, tuple[int | None, int | None]] = {
 
 They go by addresses, too: https://docs.python.org/3/library/ctypes.html#utility-functions
 """
+
+MEMORY_KEYWORDS = {"numpy.copyto": ("dst", "src")}
+"""Of these, what NumPy's documentation calls the arguments: ``np.copyto(dst=page, src=rows)``."""
+
+AT_PLACES = ".at"
+"""``np.add.at(page, rows, values)`` writes its first argument, as each universal function has it
+(https://numpy.org/doc/stable/reference/generated/numpy.ufunc.at.html)."""
 
 GENERATORS = {
     f"{module}.{name}": module
@@ -83,17 +110,33 @@ ARRAY_VIEW_ATTRIBUTES = FROM_ADDRESS | frozenset(
     "T real imag flat data ctypes __array_interface__ contents newbyteorder flatten_view base".split()
 )
 ARRAY_VIEWS = ARRAY_VIEW_ATTRIBUTES | frozenset(
-    "reshape view ravel squeeze transpose swapaxes data_as".split()
+    "reshape view ravel squeeze transpose swapaxes diagonal data_as cast toreadonly".split()
 )
-"""Methods and attributes of a host array that give another view (or the address) of it."""
+"""Methods and attributes of a host array or a ``memoryview`` that give another view (or the address) of it.
+
+https://docs.python.org/3/library/stdtypes.html#memoryview
+"""
+
+CTYPES_VALUES = frozenset({"value", "raw"})
+"""What an object of ctypes is read and written by: https://docs.python.org/3/library/ctypes.html#fundamental-data-types"""
+
+GIVES_ONE_AXIS = frozenset({"flat", "ravel", "flatten"})
+TAKES_SHAPE = frozenset({"reshape", "view"})
+ADDS_AXIS = frozenset({"unsqueeze"})
+KEEPS_AXES = frozenset("newbyteorder toreadonly contiguous".split())
+"""What views do with the number of axes."""
+
+COUNTS = frozenset("numel nelement nbytes itemsize element_size __len__".split())
+"""Members of arrays and tensors that tell a number, and never a shape."""
 
 UFUNC_INPUTS = {
     **dict.fromkeys(
         "negative positive absolute fabs rint sign conj exp exp2 log log2 log10 expm1 log1p sqrt square "
         "cbrt reciprocal sin cos tan arcsin arccos arctan sinh cosh tanh floor ceil trunc invert "
-        "logical_not isnan isinf isfinite".split(),
+        "logical_not isnan isinf isfinite frexp modf".split(),
         1,
     ),
+    "clip": 3,
     **dict.fromkeys(
         "add subtract multiply divide true_divide floor_divide remainder mod fmod power float_power "
         "maximum minimum fmax fmin hypot arctan2 bitwise_and bitwise_or bitwise_xor left_shift right_shift "
@@ -230,8 +273,12 @@ HAVE_FIELDS = frozenset({"NamedTuple", "BaseModel", "Struct"})
 SAYS_TYPE = frozenset({"typing.cast", "typing_extensions.cast"})
 """Calls whose result is their second argument: ``cast(torch.cuda.Stream, s)`` is ``s``."""
 
-FILLS = frozenset({"readinto", "readinto1", "recv_into", "recvfrom_into", "readinto_nowait"})
-"""Methods of files and sockets that write into the memory that they are given."""
+FILLS = frozenset(
+    "readinto readinto1 recv_into recvfrom_into readinto_nowait recvmsg_into sock_recv_into recv_bytes_into "
+    "readv preadv pack_into".split()
+)
+"""Methods of files, sockets, pipes and structs, and functions of ``os`` and ``struct``, that write into the
+memory that they are given: https://docs.python.org/3/library/"""
 
 HANDOFF_METHODS = frozenset(
     "append appendleft add put put_nowait push register insert extend send submit update set store "

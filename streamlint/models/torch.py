@@ -213,6 +213,9 @@ OPERATOR_MODULES = frozenset(
 """Where PyTorch keeps its operators (https://docs.pytorch.org/docs/stable/torch.html and pages beside it).
 A function of another module may work on anything: ``torch.serialization.location_tag(storage)``."""
 
+INITIALIZERS = "torch.nn.init"
+"""Its functions fill the tensor that they are given (https://docs.pytorch.org/docs/stable/nn.init.html)."""
+
 OTHER_MODULES = (
     *("torch.nn.", "torch.optim.", "torch.utils.", "torch.profiler.", "torch.multiprocessing."),
     *("torch.jit.", "torch.library"),

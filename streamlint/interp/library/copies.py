@@ -125,7 +125,7 @@ def method(
             if not m.space(view).on_host and m.space(view) is not Space.UNKNOWN:
                 tensors.read_on_host(m, view, span, "numpy()")
                 return m.new_buffer("", Space.PAGEABLE, Origin.RESULT, Flavor.ARRAY, span)
-            return BufferV(view.id, view.region, Flavor.ARRAY)
+            return BufferV(view.id, view.region, Flavor.ARRAY, axes=view.axes)
         case "pin_memory":
             if not m.space(view).on_host:
                 # Only what is on the host can be pinned: what callers pass as a device is another one here.

@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.frozen import frozen, replace
-from streamlint.interp.library import addresses, copies, devices, dtypes, forms, layout, storage, tensors
+from streamlint.interp.library import (
+    addresses,
+    axes,
+    copies,
+    devices,
+    dtypes,
+    forms,
+    layout,
+    storage,
+    tensors,
+)
 from streamlint.interp.state import at_work, lifetime, names
 from streamlint.interp.state.values import (
     FALSE,
@@ -42,6 +52,19 @@ def _has_other_defaults(m: Machine) -> bool:
     return model.SET_DEFAULT_DEVICE.rpartition(".")[2] in at_work.words(m)
 
 
+def _read_values(m: Machine, values: list[Value], span: Span) -> None:
+    """``torch.tensor(page)``, ``torch.tensor([host[0], host[1]])``: a copy of what is on the host."""
+    for view in tensors.buffers_in(m, values[:1], unknown=False):
+        if m.space(view).on_host:
+            tensors.read_on_host(m, view, span, "tensor()")
+
+
+def _axes(m: Machine, name: str, args: list[Value], like: BufferV | None) -> int | None:
+    if name in model.LIKE_FACTORIES:
+        return None if like is None else like.axes
+    return axes.of_sizes(m, args) if _takes_sizes(name) else None
+
+
 @frozen()
 class _Where:
     """Where a tensor is made, and how that is known."""
@@ -62,9 +85,11 @@ def make(
     like: BufferV | None = None,
 ) -> BufferV:
     """``torch.empty(...)`` and its kin: where the memory lives, and whether anything writes it."""
+    if name in model.FROM_PYTHON:
+        _read_values(m, args, span)
     where = _where(m, kwargs, like, span)
     if where.space.on_host:
-        return _on_host(m, name, where, kwargs, span)
+        return replace(_on_host(m, name, where, kwargs, span), axes=_axes(m, name, args, like))
     sizes = [names.settle(m, size) for size in args] if _takes_sizes(name) else []
     count = storage.elements(sizes)
     if count == 0:

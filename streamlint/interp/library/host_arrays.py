@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.frozen import replace
 from streamlint.interp.facts import known
-from streamlint.interp.library import array_interface, arrays, handoffs, tensors
+from streamlint.interp.library import array_interface, arrays, axes, handoffs, tensors
 from streamlint.interp.state import elements, symbols
 from streamlint.interp.state.values import (
     NONE,
@@ -36,7 +36,7 @@ def method(
     if name in host.ARRAY_META:
         return SymV(symbols.Attr(symbol_of(view), name))
     if name in host.ARRAY_VIEWS:
-        return view
+        return axes.viewed(m, view, name, args)
     if name in host.ARRAY_WRITES:
         tensors.write_on_host(m, view, span, name)
         return NONE
@@ -75,11 +75,11 @@ def view(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
             return BufferV(made.id, (), Flavor.TORCH if path == "torch.from_numpy" else Flavor.ARRAY)
         return m.new_buffer("", Space.PAGEABLE, Origin.ALLOCATED, Flavor.ARRAY, span)
     seen = found[0]
+    if path in host.SHAPED and seen.flavor is Flavor.DEVICE_ARRAY:
+        # numpy hands its functions over to CuPy for CuPy's arrays.
+        return arrays.operator(m, path.rpartition(".")[2], args, kwargs, span)
     if path in host.GIVES_ADDRESS:
-        return _numbers_at(m, seen, args[1:])
-    if path in host.FLAT_VIEW_FUNCTIONS or seen.flavor is Flavor.CORE_BUFFER:
-        # A buffer of cuda.core is exported as bytes in a row (cuda_core/cuda/core/_dlpack.pyx).
-        m.flat.add(seen.id)
+        return numbers_at(m, seen, args[1:])
     given = m.given.get(seen.id)
     if given is not None and known.of_value(m, given).space.on_host:
         # An annotation says so: ``page: np.ndarray``, and then torch.from_dlpack(page).
@@ -97,15 +97,28 @@ def view(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
     elif path == "torch.as_tensor":
         handoffs.by_interface(m, seen, Lib.TORCH, span, "as_tensor")
     flavor = Flavor.TORCH if path.startswith("torch.") else Flavor.ARRAY
-    return BufferV(seen.id, seen.region, flavor)
+    # A buffer of cuda.core is exported as bytes in a row (cuda_core/cuda/core/_dlpack.pyx).
+    in_a_row = seen.flavor is Flavor.CORE_BUFFER
+    known_axes = 1 if in_a_row else axes.of_function(m, path, seen, args, kwargs.get("shape"))
+    return BufferV(seen.id, seen.region, flavor, axes=known_axes)
 
 
-def _numbers_at(m: Machine, address: BufferV, kinds: list[Value]) -> BufferV:
+def numbers_at(m: Machine, address: BufferV, kinds: list[Value]) -> BufferV:
     """``ctypes.cast(host, ctypes.POINTER(ctypes.c_int))`` of host memory, of which ``[0]`` reads a number."""
     if not any(_is_of_numbers(kind) for kind in kinds) or not m.space(address).on_host:
         return address
-    m.flat.add(address.id)
-    return BufferV(address.id, address.region, Flavor.ARRAY)
+    return BufferV(address.id, address.region, Flavor.ARRAY, axes=1)
+
+
+def split(m: Machine, args: list[Value]) -> Value | None:
+    """``np.split(page, 4)``: views of parts; None for what is no array of the host."""
+    match args:
+        case [BufferV(flavor=Flavor.ARRAY) as whole, *_]:
+            made = m.new_list(())
+            m.heap[made.id].open, m.heap[made.id].sample = True, whole
+            return made
+        case _:
+            return None
 
 
 def _is_of_numbers(kind: Value) -> bool:
@@ -125,8 +138,7 @@ def allocate(m: Machine, name: str, args: list[Value], span: Span) -> Value:
         for view in given:
             tensors.read_on_host(m, view, span, f"{name}()")
     made = m.new_buffer("", Space.PAGEABLE, Origin.ALLOCATED, Flavor.ARRAY, span)
-    if args and not isinstance(args[0], TupleV):
-        m.flat.add(made.id)
+    made = replace(made, axes=_axes_made(m, name, args))
     listed = elements.listed(m, args[0]) if args and name == "array" else None
     if name == "array" and not given:
         m.buffers[made.id] = replace(m.buffers[made.id], of_values=True)
@@ -138,14 +150,21 @@ def allocate(m: Machine, name: str, args: list[Value], span: Span) -> Value:
 def of_values(m: Machine, values: list[Value], span: Span) -> BufferV:
     """``(ctypes.c_void_p * 2)(ctypes.addressof(x), ctypes.addressof(y))``: what it holds may be addresses."""
     made = m.new_buffer("", Space.PAGEABLE, Origin.ALLOCATED, Flavor.ARRAY, span)
-    m.flat.add(made.id)
     if tensors.buffers_in(m, values, unknown=False):
         m.addresses[made.id] = tuple(values)
-    return made
+    return replace(made, axes=1)
 
 
-def copied(m: Machine, path: str, args: list[Value], span: Span) -> Value:
+def _axes_made(m: Machine, name: str, args: list[Value]) -> int | None:
+    first = args[0] if args else None
+    if name in host.TAKES_VALUES or name.endswith("_like"):
+        return None if first is None else axes.of_values(m, first)
+    return axes.of_sizes(m, args) if name in host.TAKES_SIZES else axes.of_shape(m, first)
+
+
+def copied(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
     to, of = host.MEMORY_FUNCTIONS[path]
+    args = args + [kwargs[name] for name in host.MEMORY_KEYWORDS.get(path, ())[len(args) :] if name in kwargs]
     accesses: list[Access] = []
     for position, mode in ((to, Mode.WRITE), (of, Mode.READ)):
         if position is not None and position < len(args):
@@ -159,10 +178,12 @@ def copied(m: Machine, path: str, args: list[Value], span: Span) -> Value:
 def function(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
     """A numpy function reads its arrays and writes ``out``."""
     out = kwargs.get("out")
+    if path.endswith(host.AT_PLACES) and args:
+        out, args = args[0], args[1:]
     inputs = host.UFUNC_INPUTS.get(path.rpartition(".")[2], len(args))
     if out is None and len(args) > inputs:
-        # np.negative(row, page) writes its second argument.
-        args, out = args[:inputs], args[inputs]
+        # np.negative(row, page) writes its second argument, np.modf(x, part, whole) two.
+        args, out = args[:inputs], TupleV(tuple(args[inputs:])) if len(args) > inputs + 1 else args[inputs]
     reads = tensors.buffers_in(m, [*args, *(v for k, v in kwargs.items() if k != "out")], unknown=False)
     if any(view.flavor is Flavor.DEVICE_ARRAY for view in reads):
         # numpy hands its functions over to CuPy for CuPy's arrays.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp.library import dtypes, forms
+from streamlint.interp.library import axes, dtypes, forms
 from streamlint.interp.state import symbols
 from streamlint.interp.state.values import BufferV, ConstV, Value, symbol_of, told
 from streamlint.models import torch as model
@@ -38,7 +38,7 @@ def viewed(m: Machine, view: BufferV, name: str, sizes: Iterable[Value] = ()) ->
         forms.viewed(m, view, f"{name}({', '.join(map(told, sizes))})")
     if name in model.TRANSPOSES:
         m.forms.turned.add(view.id)
-    return view
+    return axes.viewed(m, view, name, list(sizes))
 
 
 def may_return_operand(m: Machine, view: BufferV, name: str) -> bool:

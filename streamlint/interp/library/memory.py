@@ -8,6 +8,7 @@ from streamlint.frozen import replace
 from streamlint.interp.library import (
     allocators,
     arrays,
+    axes,
     copies,
     devices,
     grouped,
@@ -377,8 +378,8 @@ def allocate(call: Call, effect: fx.Allocates) -> Value:
         call.m.buffers[made.id] = replace(call.m.buffers[made.id], pool=effect.pool)
     if effect.size in call.bound:
         call.m.sizes[made.id] = symbol_of(call.bound[effect.size])
-    if flavor is Flavor.ARRAY and not isinstance(call.value("shape"), TupleV) and "shape" in call.bound:
-        call.m.flat.add(made.id)
+    if flavor is Flavor.ARRAY and "shape" in call.bound:
+        made = replace(made, axes=axes.of_shape(call.m, call.value("shape")))
     if effect.mapped:
         tensors.mapped(call.m, made)
     if effect.filled:

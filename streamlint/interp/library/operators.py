@@ -91,6 +91,8 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
     )
     if made is not None:
         return made
+    if owner == model.INITIALIZERS and args and isinstance(first := names.settle(m, args[0]), BufferV):
+        return in_place.method(m, first, last, args[1:], kwargs, span)
     if path in model.CALLS_WITH_STATE and args and not isinstance(names.settle(m, args[0]), HeapV):
         # functional_call(layer, weights, (x,)): a layer that is in sight may do anything with them.
         return _operator(m, path, args[1:], kwargs, span)
@@ -120,7 +122,7 @@ def _made(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], sp
         return whole[0]
     if "." in owner and owner != "torch.Tensor":
         return None
-    if last in model.FACTORIES:
+    if last in model.FACTORIES and ("out" not in kwargs or last in model.UNFILLED):
         return factories.make(m, last, args, kwargs, span)
     if last in model.LIKE_FACTORIES and args:
         like = next(iter(tensors.buffers_in(m, first)), None)
@@ -198,18 +200,18 @@ def _operator(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value]
     args = [_as_tensor(m, value) if i == 0 else value for i, value in enumerate(args)]
     if args and isinstance(args[0], BufferV):
         args[0] = tensor_methods.rows_of(m, args[0], last, args[1:], kwargs)
-    out = kwargs.pop("out", None)
+    out = names.settle(m, kwargs.pop("out", NONE))
     sources = tensors.buffers_in(m, [*args, *kwargs.values()])
-    if not sources and out is None and owner == "torch" and any(isinstance(a, TupleV) for a in args):
+    if not sources and out == NONE and owner == "torch" and any(isinstance(a, TupleV) for a in args):
         # torch.normal(0.0, 1.0, (n,)): a size makes a tensor, where factories make theirs.
         return factories.make(m, last, args, kwargs, span)
-    if not sources and out is None:
+    if not sources and out == NONE:
         return m.result(path, span)
     if last.endswith("_") and sources:
         return in_place.method(m, sources[0], last, list(sources[1:]), {}, span)
     if last.startswith("_foreach_") and last.endswith("_"):
         return _on_each(m, last, tensors.buffers_in(m, args[:1]), sources, span)
-    if out is not None:
+    if out != NONE:
         return _into(m, last, out, sources, span)
     made = tensors.operate(m, span, last, list(sources), by=Lib.TORCH.product)
     if path in model.GIVES_SEVERAL and isinstance(made, BufferV):

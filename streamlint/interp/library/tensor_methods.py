@@ -9,6 +9,7 @@ from streamlint.frozen import replace
 from streamlint.interp.facts import makers
 from streamlint.interp.library import (
     arrays,
+    axes,
     copies,
     devices,
     dtypes,
@@ -86,8 +87,8 @@ def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
     if view.flavor is Flavor.ARRAY and name == "__array_interface__":
         return MethodV(view, name)
     if view.flavor is Flavor.ARRAY and name in host.ARRAY_VIEW_ATTRIBUTES:
-        return view
-    if view.flavor is Flavor.ARRAY and name in host.VALUES_OF_CTYPES:
+        return axes.viewed(m, view, name)
+    if view.flavor is Flavor.ARRAY and name in host.CTYPES_VALUES:
         tensors.read_on_host(m, view, span, "read")
         return m.fresh(name, span)
     if name == "device":
@@ -187,7 +188,7 @@ def method(
     if torch_modules.is_module(m, view, name):
         return torch_modules.method(m, view, name, args, kwargs, span)
     if view.flavor is Flavor.POINTER and name == "data_as":
-        return view
+        return host_arrays.numbers_at(m, view, args)
     if (by_row := _by_row(m, view, name, args, kwargs, span)) is not None:
         return by_row
     if view.flavor in flavors.DEVICE_FLAVORS:
@@ -225,7 +226,7 @@ def _viewed(
 ) -> Value | None:
     """Parts and views of a tensor, and what becomes of its storage."""
     if name in model.SPLIT_METHODS:
-        return several(m, view)
+        return several(m, replace(view, axes=axes.row(view)) if name == "unbind" else view)
     if name == "values" and m.buffers[view.id].kind is not Evidence.SHOWN:
         # Tensors have values only if they are sparse: `for t in collate(batch).values()` walks a dict.
         return several(m, replace(view, flavor=Flavor.TORCH))

@@ -233,9 +233,15 @@ def _reads_at_once(m: Machine, function: str | Symbol) -> bool:
     What its classes are given they may keep: ``pandas.DataFrame(page)``.
     """
     if isinstance(function, str):
-        return readers.at_once(function) and not _is_class(function.rpartition(".")[2])
+        keeps = _is_class(function.rpartition(".")[2]) and not readers.copies_arguments(function)
+        return readers.at_once(function) and not keeps
     came_from = (m.makers.get(one) or symbols.function_called(one) for one in _givers(function))
     return any(path and readers.at_once(path) for path in came_from)
+
+
+def stores_at_once(m: Machine, container: Symbol) -> bool:
+    """``with h5py.File(path, "w") as file: file["rows"] = page``: what is put there is written to a file."""
+    return _reads_at_once(m, symbols.Attr(container, "__setitem__"))
 
 
 def _filled_by_reader(
@@ -246,7 +252,9 @@ def _filled_by_reader(
     ``ok, _ = capture.read(page)``, ``cv2.resize(picture, size, dst=page)``.
     """
     if isinstance(function, str):
-        return [value for name, value in kwargs.items() if name in readers.results(function)]
+        named = [value for name, value in kwargs.items() if name in readers.results(function)]
+        place = readers.result_place(function)
+        return [*named, *(args[place : place + 1] if place is not None else ())]
     method = symbols.last_name(function)
     givers = (m.makers.get(one) or symbols.function_called(one) for one in _givers(function))
     filled = any(giver and readers.fills_arguments(giver, method) for giver in givers)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streamlint.frozen import replace
 from streamlint.interp.library import (
+    axes,
     tensors,
 )
 from streamlint.interp.python import (
@@ -143,9 +145,11 @@ def container(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value]
         return containers.lazy(m, python.CALLED_AGAIN, args)
     source = args[0] if name == "iter" else objects.iterated(m, args[0], span)
     if isinstance(source, BufferV):
-        tensors.read_on_host(m, source, span, f"{name}()") if source.flavor is Flavor.ARRAY else None
+        compares = name == "sorted" and m.space(source).on_host
+        if compares or (source.flavor is Flavor.ARRAY and not axes.has_rows(source)):
+            tensors.read_on_host(m, source, span, f"{name}()")
         made = m.new_list((), kind=kind)
-        m.heap[made.id].open, m.heap[made.id].sample = True, source
+        m.heap[made.id].open, m.heap[made.id].sample = True, replace(source, axes=axes.row(source))
         return made
     if isinstance(source, GeneratorV):
         return drained(m, source, span)

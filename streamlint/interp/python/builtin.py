@@ -32,6 +32,7 @@ from streamlint.interp.python import (
 from streamlint.interp.state import elements, names, symbols
 from streamlint.interp.state.ends import PathEnds
 from streamlint.interp.state.values import (
+    FALSE,
     NONE,
     ApiV,
     BufferV,
@@ -118,12 +119,16 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
         return made
     if path == "ctypes.sizeof":
         return given_by("sizeof", *args)
-    if path in host.VIEW_FUNCTIONS:
+    if path in host.SPLITS and (parts := host_arrays.split(m, args)) is not None:
+        return parts
+    if path in host.ASKS_FORM:
+        return given_by(last, *args)
+    if path in host.VIEW_FUNCTIONS or (path in host.MAY_COPY and kwargs.get("copy") in (FALSE, NONE)):
         return host_arrays.view(m, path, args, kwargs, span)
-    if path in host.ALLOCATORS:
+    if path in host.ALLOCATORS and "out" not in kwargs:
         return host_arrays.allocate(m, last, args, span)
     if path in host.MEMORY_FUNCTIONS:
-        return host_arrays.copied(m, path, args, span)
+        return host_arrays.copied(m, path, args, kwargs, span)
     if path.startswith("numpy.") or (path.startswith("ctypes.") and not path.startswith("ctypes.c_")):
         return host_arrays.function(m, path, args, kwargs, span)
     if "." not in path or path.startswith(python.COMPUTING):

@@ -13,6 +13,7 @@ from streamlint import ir
 from streamlint.frozen import replace
 from streamlint.interp.facts import classes
 from streamlint.interp.library import (
+    axes,
     configured,
     devices,
     handoffs,
@@ -22,6 +23,7 @@ from streamlint.interp.library import (
     stream_values,
     tensor_methods,
     tensors,
+    unresolved,
     used_as,
 )
 from streamlint.interp.python import keys, some_element, stocks
@@ -48,7 +50,7 @@ from streamlint.interp.state.values import (
     symbol_of,
 )
 from streamlint.models.schema import Role
-from streamlint.trace import Evidence
+from streamlint.trace import Evidence, Origin, Space
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,10 +77,11 @@ def element(m: Machine, value: Value, at: Symbol, span: Span) -> Value:
         case TupleV(items) if items:
             return items[0]
         case BufferV():
-            if value.flavor is Flavor.ARRAY:
+            if value.flavor is Flavor.ARRAY and not axes.has_rows(value):
                 tensors.read_on_host(m, value, span, "iteration")
                 return SymV(symbols.Item(symbol_of(value), at))
-            return replace(value, region=(*value.region, elements.selector_of(at)))
+            region = (*value.region, elements.selector_of(at))
+            return replace(value, region=region, axes=axes.row(value))
         case SymV(base, holds):
             return SymV(symbols.Item(base, at), elements.taken_from(m, holds))
         case _:
@@ -208,6 +211,8 @@ def set_of_range(m: Machine, numbers: Value, span: Span) -> HeapV:
 def index(m: Machine, value: Value, at: Value, span: Span) -> Value:
     """``value[at]``"""
     value, at = names.settle(m, value), names.settle(m, at)
+    if isinstance(at, SliceV):
+        _bounds(m, at, span)
     if isinstance(at, ConstV) and isinstance(at.value, str):
         used_as.shows(m, value, used_as.Use.MAPPING)
     match value, at:
@@ -247,6 +252,13 @@ def index(m: Machine, value: Value, at: Value, span: Span) -> Value:
             return ConstV(text[i])
         case _:
             return m.fresh("item", span)
+
+
+def _bounds(m: Machine, at: SliceV, span: Span) -> None:
+    """``rows[: count[0]]``: Python asks a tensor of one number for that number."""
+    for bound in (at.lo, at.hi, at.step):
+        if isinstance(bound, BufferV) and bound.flavor is Flavor.TORCH and m.space(bound).on_host:
+            tensors.read_on_host(m, bound, span, "__index__()")
 
 
 def _before(m: Machine, value: BufferV) -> Symbol:
@@ -363,11 +375,15 @@ def _view(m: Machine, value: BufferV, at: Value, span: Span) -> Value:
             # x[x > 0]: how many elements that is, the host must know.
             sizes.waits(m, [value, at], span, "indexing with a mask")
         return made
-    if value.flavor is Flavor.ARRAY and value.id in m.flat and not isinstance(at, (SliceV, TupleV)):
-        picked = replace(value, region=elements.selected(value, at))
+    if value.flavor is Flavor.ARRAY and isinstance(at, HeapV) and elements.listed(m, at):
+        # page[[0, 2]]: a copy of these
+        tensors.read_on_host(m, value, span, "indexing with a list")
+        return m.new_buffer("", Space.PAGEABLE, Origin.RESULT, Flavor.ARRAY, span)
+    picked = replace(value, region=elements.selected(value, at), axes=axes.left(value, at))
+    if value.flavor is Flavor.ARRAY and picked.axes == 0:
         tensors.read_on_host(m, picked, span, "read")
         return SymV(symbols.Attr(symbol_of(picked), "value"))
-    return replace(value, region=elements.selected(value, at))
+    return picked
 
 
 def put(m: Machine, held: HeapObject, at: Value, value: Value) -> None:
@@ -429,6 +445,8 @@ def set_index(m: Machine, container: Value, at: Value, value: Value, span: Span)
         ):
             set_index(m, tensors.as_buffer(m, container, kind=shown), at, value, span)
         case SymV(base):
+            if isinstance(value, BufferV) and m.space(value).on_host and unresolved.stores_at_once(m, base):
+                tensors.read_on_host(m, value, span, "element assignment")
             if isinstance(value, (BufferV, EventV, HeapV, TupleV)) or stream_values.is_shown(
                 m, value, Role.STREAM
             ):

@@ -312,12 +312,12 @@ def set_attribute(m: Machine, value: Value, name: str, new: Value, span: Span) -
             m.set_global(module, name, new)
         case BufferV() if name == "data" and isinstance(new, BufferV) and lifetime.is_of_a_tensor(m, value):
             giving_up.assign_data(m, value, new)
-        case BufferV(flavor=Flavor.ARRAY) if name in host.VALUES_OF_CTYPES:
-            # As in ctypes.c_float.from_address(page).value = 2.0.
-            tensors.write_on_host(m, value, span, "write")
         case BufferV() if elements.selector_of(symbols.EACH) in value.region:
             # for name, p in layer.named_parameters(): p.data = page. The next one is another tensor.
             pass
+        case BufferV(flavor=Flavor.ARRAY) if name in host.CTYPES_VALUES:
+            # As in ctypes.c_float.from_address(page).value = 2.0.
+            tensors.write_on_host(m, value, span, name)
         case BufferV():
             _replace(m, storage.place_of(value, name), new)
         case SymV(of) if name == "data" and isinstance(new, BufferV):

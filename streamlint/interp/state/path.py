@@ -105,8 +105,6 @@ class Path:
     that stands for what its caller did before."""
     before_call: dict[int, int] = field(default_factory=dict)
     """That op, by call number."""
-    flat: set[BufferId] = field(default_factory=set)
-    """Buffers known to have one axis: indexing a host view of them with an integer reads."""
     applied: list[Applied] = field(default_factory=list)
     """Functions of autograd that the next backward pass runs, the last one first."""
     made_in: dict[ir.ClassDecl, Env] = field(default_factory=dict)

@@ -93,6 +93,8 @@ class BufferV:
     result_of: int | None = field(default=None, compare=False)
     by_name: bool = field(default=False, compare=False)
     """As in ``Access``: see ``interp/state/results.py``."""
+    axes: int | None = field(default=None, compare=False)
+    """How many axes it has, where that is known: see ``interp/library/axes.py``."""
 
 
 def reading(view: BufferV, doubts: frozenset[Doubt] = frozenset()) -> Access:
