@@ -46,9 +46,11 @@ from streamlint.models.schema import (
     Lib,
     NewEvent,
     NewStream,
+    Pins,
     Records,
     Role,
     StreamWaitsEvent,
+    Unpins,
 )
 from streamlint.models.tensorrt import TENSORRT
 from streamlint.models.torch import TORCH
@@ -143,6 +145,7 @@ TELLING = {
 _ALIKE = (
     *(HostWaitsDevice, HostWaitsEvent, HostWaitsStream, Records, StreamWaitsEvent),
     *(Copies, CaptureStarts, CaptureEnds, InstantiatesGraph, LaunchesGraph, Frees, HostCallback),
+    *(Pins, Unpins),
 )
 ALIKE_IN_C = {
     api.name: f"{framework.modules[0]}.{api.name}"

@@ -193,7 +193,7 @@ HANDLE_METHODS = frozenset(
 
 ASYNC_COPY = "non_blocking"
 """The parameter of tensor methods that makes a copy run beside the host ..."""
-ASYNC_BY_PLACE = frozenset({"copy_", "to", "cuda"})
+ASYNC_BY_PLACE = frozenset({"copy_", "to", "cuda", "_foreach_copy_"})
 """... and those that take it by its place: ``page.copy_(x, True)``, as compilers write it."""
 UNPINNED_LOADER = "DataLoader(pin_memory=False)"
 LOADED_TO_HOST = "torch.load(map_location='cpu')"
@@ -230,8 +230,13 @@ COMPILERS = (
     *("torch.func", "torch.vmap", "functorch", "torch.onnx", "torch._subclasses"),
 )
 """What takes functions apart and runs them in another way, where waits may not be known."""
+ATEN = "torch.ops.aten."
+"""PyTorch's own operators as its dispatcher knows them, by name and overload
+(https://docs.pytorch.org/docs/stable/torch.compiler_ir.html)."""
 REGISTERED = ("torch.ops.", "torch.classes.")
 """Operators of extensions, and classes of theirs: what is called there works on the current stream."""
+COPIES_EACH = "_foreach_copy_"
+"""Copies each of several tensors into another, and takes ``non_blocking`` as ``copy_`` does."""
 GIVES_SEVERAL = frozenset({"torch.autograd.grad", "torch.broadcast_tensors", "torch.meshgrid"})
 """Operators that give a tuple, which is true or false by its length."""
 CALLS_WITH_STATE = frozenset({"torch.func.functional_call", "torch.nn.utils.stateless.functional_call"})

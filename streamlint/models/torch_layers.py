@@ -61,4 +61,6 @@ and ``Identity``, which may return what they are given, and layers that return s
 MAY_BE_IN_PLACE = frozenset(
     "ReLU ReLU6 LeakyReLU ELU SELU CELU Hardtanh Hardswish Hardsigmoid SiLU Mish".split()
 )
-"""Those with a parameter ``inplace``."""
+"""Those with a parameter ``inplace`` ..."""
+IN_PLACE_IF_ASKED = frozenset(LAYERS[name] for name in MAY_BE_IN_PLACE if name in LAYERS)
+"""... and the functions that compute them, which have one, too."""

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
     from streamlint.interp.state.machine import Machine
 
+DEFAULT = "torch.float32"
+"""What factories make that are told no type: https://docs.pytorch.org/docs/stable/generated/torch.get_default_dtype.html"""
+
 _UNEQUAL = 1
 
 

@@ -134,6 +134,9 @@ def _where(m: Machine, kwargs: dict[str, Value], like: BufferV | None, span: Spa
 
 def _on_host(m: Machine, name: str, where: _Where, kwargs: dict[str, Value], span: Span) -> BufferV:
     made = m.no_surer_place(m.new_buffer("", where.space, Origin.ALLOCATED, Flavor.TORCH, span), where.by)
+    dtypes.made(m, made, kwargs)
+    if _takes_sizes(name):
+        m.forms.dtypes.setdefault(made.id, dtypes.DEFAULT)
     # torch.empty(n, pin_memory=flag): who may ask for pinned memory has it on the host.
     asks_for_pinned = kwargs.get("pin_memory", FALSE) != FALSE
     if where.by_default and where.space is Space.PAGEABLE and not asks_for_pinned:

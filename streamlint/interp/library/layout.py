@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.library import axes, dtypes, forms
 from streamlint.interp.state import symbols
-from streamlint.interp.state.values import BufferV, ConstV, Value, symbol_of, told
+from streamlint.interp.state.values import ApiV, BufferV, ConstV, Value, symbol_of, told
 from streamlint.models import torch as model
 from streamlint.models.operands import CONVERTS_TO, MAY_RETURN_OPERAND
 
@@ -36,6 +36,9 @@ def viewed(m: Machine, view: BufferV, name: str, sizes: Iterable[Value] = ()) ->
     if name not in model.KEEPS_FORM:
         m.life.viewed.add(view.id)
         forms.viewed(m, view, f"{name}({', '.join(map(told, sizes))})")
+    if name == "view" and any(isinstance(size, ApiV) for size in sizes):
+        # page.view(torch.float16): of which type the memory is, is not known any more.
+        m.forms.dtypes.pop(view.id, None)
     if name in model.TRANSPOSES:
         m.forms.turned.add(view.id)
     return axes.viewed(m, view, name, list(sizes))

@@ -23,7 +23,7 @@ from streamlint.interp.library import (
     tensors,
     unresolved,
 )
-from streamlint.interp.state import names
+from streamlint.interp.state import elements, names
 from streamlint.interp.state.values import (
     FALSE,
     NONE,
@@ -31,6 +31,7 @@ from streamlint.interp.state.values import (
     ConstV,
     DeviceV,
     HeapV,
+    MethodV,
     Shape,
     SymV,
     TupleV,
@@ -43,6 +44,7 @@ from streamlint.models import operands
 from streamlint.models import torch as model
 from streamlint.models.autograd import BACKWARD, SAVED_TENSORS_HOOKS
 from streamlint.models.schema import Lib
+from streamlint.models.torch_layers import IN_PLACE_IF_ASKED
 from streamlint.trace import (
     Access,
     Evidence,
@@ -84,7 +86,8 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
     """``torch.name(...)``: what is known of it by its path; anything else is an operator."""
     owner, _, last = path.rpartition(".")
     made = (
-        _made(m, path, args, kwargs, span)
+        _of_aten(m, path, args, kwargs, span)
+        or _made(m, path, args, kwargs, span)
         or _placed(m, path, args, kwargs, span)
         or _without_work(m, path, args, kwargs, span)
         or _of_gradients(m, path, args, kwargs, span)
@@ -107,6 +110,16 @@ def torch_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, V
         m.makers[symbol_of(made)] = path
         return made
     return _operator(m, path, args, kwargs, span)
+
+
+def _of_aten(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value | None:
+    """``torch.ops.aten.copy_.default(page, x, True)`` is ``page.copy_(x, True)``."""
+    if not path.startswith(model.ATEN) or not args:
+        return None
+    name = path.removeprefix(model.ATEN).partition(".")[0]
+    if name.endswith("_") and not name.startswith("_"):
+        return m.python.call(m, MethodV(_as_tensor(m, args[0]), name), args[1:], kwargs, span)
+    return _operator(m, f"torch.{name}", args, kwargs, span) if "out" in kwargs else None
 
 
 def _made(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value | None:
@@ -207,10 +220,12 @@ def _operator(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value]
         return factories.make(m, last, args, kwargs, span)
     if not sources and out == NONE:
         return m.result(path, span)
-    if last.endswith("_") and sources:
-        return in_place.method(m, sources[0], last, list(sources[1:]), {}, span)
+    if last == model.COPIES_EACH and (done := _copied_each(m, args, kwargs, span)):
+        return done
     if last.startswith("_foreach_") and last.endswith("_"):
         return _on_each(m, last, tensors.buffers_in(m, args[:1]), sources, span)
+    if sources and (last.endswith("_") or _is_in_place(m, last, kwargs)):
+        return in_place.method(m, sources[0], last, list(sources[1:]), {}, span)
     if out != NONE:
         return _into(m, last, out, sources, span)
     made = tensors.operate(m, span, last, list(sources), by=Lib.TORCH.product)
@@ -222,6 +237,24 @@ def _operator(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value]
     else:
         forms.made(m, made, last, [*args, *kwargs.values()])
     return sizes.as_mask(m, made) if last in model.MASKS else made
+
+
+def _is_in_place(m: Machine, name: str, kwargs: dict[str, Value]) -> bool:
+    """``F.relu(x, inplace=True)``"""
+    return name in IN_PLACE_IF_ASKED and names.settle(m, kwargs.get("inplace", NONE)) == ConstV(value=True)
+
+
+def _copied_each(m: Machine, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value | None:
+    """``torch._foreach_copy_(pages, rows, non_blocking=True)``: one copy after the other."""
+    pairs = [elements.listed(m, value) for value in args[:2]]
+    match pairs:
+        case [list(targets), list(sources)] if len(targets) == len(sources):
+            for target, source in zip(targets, sources, strict=True):
+                rest = [source, *args[2:]]
+                m.python.call(m, MethodV(_as_tensor(m, target), "copy_"), rest, kwargs, span)
+            return NONE
+        case _:
+            return None
 
 
 def _on_each(

@@ -283,6 +283,10 @@ def _copied(
         return m.result(name, span)
     if name in model.NEW_METHODS:
         return factories.make(m, name, args, kwargs, span, like=view)
+    if m.space(view).on_host and name in operands.CONVERTS_TO and _has_another_type(m, view, name):
+        # page.half(): a new tensor, in pageable memory
+        tensors.operate(m, span, name, [view])
+        return m.new_buffer("", Space.PAGEABLE, Origin.RESULT, Flavor.TORCH, span)
     if name in operands.MAY_RETURN_OPERAND and name != "to" and m.space(view).on_host:
         # The tensor itself, unless it is strided or of another type. Who looks at it next reads it anyway.
         return view
@@ -293,6 +297,11 @@ def _copied(
         tensors.operate(m, span, name, [view])
         return m.new_buffer("", Space.PAGEABLE, Origin.RESULT, Flavor.TORCH, span)
     return None
+
+
+def _has_another_type(m: Machine, view: BufferV, name: str) -> bool:
+    known = m.forms.dtypes.get(view.id)
+    return known is not None and known != operands.CONVERTS_TO[name]
 
 
 def _computed(

@@ -269,6 +269,9 @@ def _givers(function: Symbol) -> Iterator[Symbol]:
             case symbols.Call(symbols.Name("entering"), (inner,)):
                 yield inner
                 yield from symbols.owners(inner)
+            case symbols.Binary("/", folder, _):
+                # a path that is put together: ``(Path(folder) / "page").write_bytes(page)``
+                yield folder
             case _:
                 pass
 
