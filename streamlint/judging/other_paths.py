@@ -78,7 +78,7 @@ def _differ_by_answers(other: Judged, judged: Judged) -> bool:
 
     ``for _ in range(3): if event.query(): break``, and then the page is read, whether it was done or not.
     """
-    if judged.trace.cut:
+    if judged.trace.left_elements:
         return False
     one, two = ([told for told in path.trace.path if not told.startswith(QUERY)] for path in (other, judged))
     return one == two

@@ -402,6 +402,8 @@ class Trace:
     """Whether something that names a device without telling which was taken to name the current one."""
     run_by_several: bool = False
     """Whether several threads run this entry, each with an object of its own: ``Worker.run``."""
+    left_elements: bool = False
+    """Whether a loop did not come by all elements of a list: ``for job in running: if job.id == wanted:``."""
     flags: frozenset[str] = frozenset()
     """Parameters that the callers of this path set otherwise than they are by default."""
     unseen: tuple[int, ...] = ()

@@ -337,7 +337,7 @@ class _Passes:
         m.project.budgets.left_out.add("passes of a loop")
         if any(not isinstance(item, ConstV) for item in left):
             # for job in self.running: if job.id == wanted: ...: the one that is meant may be left out.
-            m.cut.append("passes of a loop")
+            m.left_elements = True
         if not self.last <= self.earlier or _asks_for_more(m, s):
             escape.barrier(m, escape.all_streams(m), s.span, "passes left out", Doubt.BUDGET)
         for view in tensors.buffers_in(m, left, unknown=False) if self.kept_for else ():

@@ -189,6 +189,8 @@ class Path:
     loops: int = 0
     loops_end: int = 0
     """How many loops are open, and the step after which those of known length make no further pass."""
+    left_elements: bool = False
+    """Whether a loop did not come by all elements of a list that the program has filled."""
     endless: int = 0
     """How many of the open loops only a ``break`` leaves: ``while True``."""
     ahead: int = 0

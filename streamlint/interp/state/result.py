@@ -30,6 +30,7 @@ def trace_of(m: Machine) -> Trace:
         assumed_device=m.assumed_device,
         run_by_several=m.run_by_several,
         unseen=tuple(m.unseen),
+        left_elements=m.left_elements,
         flags=frozenset(_flags(m)),
         spelled=spelling.of(m),
     )
