@@ -123,7 +123,7 @@ CTYPES_VALUES = frozenset({"value", "raw"})
 GIVES_ONE_AXIS = frozenset({"flat", "ravel", "flatten"})
 TAKES_SHAPE = frozenset({"reshape", "view"})
 ADDS_AXIS = frozenset({"unsqueeze"})
-KEEPS_AXES = frozenset("newbyteorder toreadonly contiguous".split())
+KEEPS_AXES = frozenset("newbyteorder toreadonly contiguous contents".split())
 """What views do with the number of axes."""
 
 COUNTS = frozenset("numel nelement nbytes itemsize element_size __len__".split())

@@ -6,7 +6,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from streamlint import ir, models
-from streamlint.frozen import replace
 from streamlint.interp.facts import classes, decorators, makers, no_memory
 from streamlint.interp.library import (
     arrays,
