@@ -123,7 +123,10 @@ class Call:
         return extents.sized(self.m, view, self.value(count))
 
     def device(self, name: str) -> DeviceV:
-        return devices.meant(self.m, self.value(name))
+        device = devices.meant(self.m, self.value(name))
+        if self.lib is fx.Lib.TORCH:
+            devices.has_streams(self.m, device)
+        return device
 
     def own_device(self) -> DeviceId | None:
         """The device whose current stream a call of Warp's uses: the one it names, or that of its memory.

@@ -24,7 +24,7 @@ from streamlint.interp.state.values import (
     symbol_of,
 )
 from streamlint.models.operands import ON_CPU
-from streamlint.trace import CURRENT_DEVICE, THREAD_DEVICE, DeviceId, Evidence, Space
+from streamlint.trace import CURRENT_DEVICE, THREAD_DEVICE, BufferId, DeviceId, Evidence, Space
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -89,6 +89,15 @@ def of_memory(m: Machine, view: BufferV) -> DeviceV:
         named = symbols.Attr(symbol_of(view), "device")
         return DeviceV(placed.device, by=placed.residence, symbol=named)
     return _open(symbols.Attr(symbol_of(view), "device"))
+
+
+def has_streams(m: Machine, device: DeviceV) -> None:
+    """``torch.cuda.Stream(x.device)`` shows that ``x`` is on a GPU: the host has no streams."""
+    match device.symbol:
+        case symbols.Attr(symbols.Memory(number, region), "device"):
+            m.lives(BufferV(BufferId(number), region), Space.DEVICE, Evidence.SHOWN)
+        case _:
+            pass
 
 
 def _named(text: str) -> DeviceV:
