@@ -80,15 +80,27 @@ def overlap(a: Region, b: Region) -> Overlap:
     answer = Overlap.YES
     if _picked(a) != _picked(b):
         answer, a, b = Overlap.MAYBE, _places(a), _places(b)
-    for left, right in zip(a, b, strict=False):
+    for axis, (left, right) in enumerate(zip(a, b, strict=False), 1):
         match _overlap_axis(left, right):
             case Overlap.NO:
                 return Overlap.NO
             case Overlap.MAYBE:
                 answer = Overlap.MAYBE
+            case Overlap.YES if _is_part_of_shifted(left, right, a[axis:], b[axis:]):
+                answer = Overlap.MAYBE
             case Overlap.YES:
                 pass
     return answer
+
+
+def _is_part_of_shifted(left: Selector, right: Selector, a: Region, b: Region) -> bool:
+    """Whether a part of what starts at an address is compared with bytes that start there, too.
+
+    ``view = (c_ubyte * n).from_address(base)``: ``view[4096:8192]``, and a copy of 4096 bytes from ``base``.
+    """
+    if isinstance(left, Shifted) and isinstance(right, Interval):
+        return bool(a)
+    return isinstance(left, Interval) and isinstance(right, Shifted) and bool(b)
 
 
 def _picked(region: Region) -> Selector | None:

@@ -56,6 +56,8 @@ def at_address(m: Machine, address: Value, of: symbols.Symbol) -> Value:
         case BufferV(), symbols.Binary("*", symbols.Name(element), symbols.Const(value=int() as count)):
             known = ConstV(count) if element in host.BYTES else SymV(of)
             return sized(m, view, known)
+        case BufferV(), symbols.Binary("*", symbols.Name(element), count) if element in host.BYTES:
+            return sized(m, view, SymV(count))
         case BufferV(), symbols.Binary("*"):
             return sized(m, view, SymV(of))
         case _:

@@ -392,7 +392,8 @@ def _clause(
     if items is None:
         items = walks.asked_for(m, source, clause.iter.span)
         if not walks.is_filled(m, source):
-            items.append(containers.any_of(m, source, clause.iter.span))
+            one = containers.any_of(m, source, clause.iter.span)
+            items += [one] if one not in items else []
         # [s.synchronize() for s in streams] comes by all that code has used by their numbers.
         numbers = range(1, min(walks.known_by_number(m, source), SURE_ELEMENTS))
         used = [containers.nth(m, source, number, clause.iter.span) for number in numbers]
