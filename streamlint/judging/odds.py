@@ -63,13 +63,14 @@ def _is_at_hand(judged: Judged, problem: Problem, ways: Sequence[tuple[Span, ...
 
     ``pool.write(slot, rows)`` and ``pool.read(slot)``, of a pool in another file, are about what that has.
     """
-    if problem.buffer is None:
+    ops = [judged.op(number) for number in (problem.earlier, problem.later) if number is not None]
+    if problem.buffer is None or any(Doubt.OPAQUE in op.doubts for op in ops):
+        # pins.pin(page), a call in another file that is not resolved: what it does to the page is a guess.
         return False
     buffer = judged.trace.buffers[problem.buffer]
     made = buffer.span
     if made is None:
         return buffer.passed is not None and buffer.passed.is_argument
-    ops = [judged.op(number) for number in (problem.earlier, problem.later) if number is not None]
     return made in {op.at.span for op in ops} or made.path in {way[-1].path for way in ways}
 
 
