@@ -274,7 +274,7 @@ class _Reader:
         self._settle(stream, at, count)
 
     def _settle(self, stream: StreamId, at: Site | None = None, count: int | None = None) -> None:
-        """Somebody waits for what a stream was given so far; not seen who, if ``at`` no place is known."""
+        """Somebody waits for what a stream was given so far; without ``at``, no place that waits is known."""
         first = self.settled.get(stream, 0)
         last = len(self._queue(stream).work) if count is None else count
         if last > first:

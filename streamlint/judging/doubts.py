@@ -56,7 +56,7 @@ def settle(problem: Problem, judged: Judged, run: Run, paths: Sequence[Judged]) 
     doubts = set(blocking.doubts_of(judged, problem))
     earlier, later = judged.op(problem.earlier), judged.op(problem.later)
     doubts -= answered(judged, problem, run.entry)
-    if Doubt.RESULT in doubts and _forgot_one_end(judged, problem, run):
+    if Doubt.RESULT in doubts and forgot_one_end(judged, problem, run.entry):
         doubts = doubts - {Doubt.RESULT} | {Doubt.CALLS}
     doubts -= refills.answered(judged, problem)
     doubts |= guessed(judged, problem)
@@ -76,12 +76,6 @@ def settle(problem: Problem, judged: Judged, run: Run, paths: Sequence[Judged]) 
     if not doubts & {Doubt.SOME_PATHS, Doubt.ESCAPE} and other_paths.order(problem, judged, paths):
         doubts.add(Doubt.SOME_PATHS)
     return replace(problem, doubts=frozenset(doubts))
-
-
-def _forgot_one_end(judged: Judged, problem: Problem, run: Run) -> bool:
-    """Whether a result is left to run by who waits for others: its consumer is taken to use it at once."""
-    entry = run.entry
-    return not (entry.callers_cut or entry.is_step) and forgot_one_end(judged, problem, entry)
 
 
 def _returns_results(judged: Judged, end: OpId, run: Run, paths: Sequence[Judged]) -> bool:

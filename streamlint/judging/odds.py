@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from streamlint.rules.base import Judged, Problem, Rule
     from streamlint.source import Span
+    from streamlint.trace import Op
 
 
 def doubts_of(judged: Judged, problem: Problem, rule: Rule, paths: Sequence[Judged]) -> frozenset[Doubt]:
@@ -51,19 +52,20 @@ def _files(judged: Judged, problem: Problem) -> Iterator[str]:
     places = {op.at.span for op in ops}
     yield from (note.span.path for note in problem.notes if note.span not in places)
     ways = [op.at.answerable for op in ops]
-    if not _is_at_hand(judged, problem, ways):
+    if not _is_at_hand(judged, problem, ops, ways):
         ways = [(*op.at.calls, op.at.span) for op in ops]
     yield from (way[-1].path for way in ways)
     if len(ways) > 1:
         yield from _apart(*ways)
 
 
-def _is_at_hand(judged: Judged, problem: Problem, ways: Sequence[tuple[Span, ...]]) -> bool:
+def _is_at_hand(
+    judged: Judged, problem: Problem, ops: Sequence[Op], ways: Sequence[tuple[Span, ...]]
+) -> bool:
     """Whether who calls the functions has the memory: it was given that, made it, or got it from one of them.
 
     ``pool.write(slot, rows)`` and ``pool.read(slot)``, of a pool in another file, are about what that has.
     """
-    ops = [judged.op(number) for number in (problem.earlier, problem.later) if number is not None]
     if problem.buffer is None or any(Doubt.OPAQUE in op.doubts for op in ops):
         # pins.pin(page), a call in another file that is not resolved: what it does to the page is a guess.
         return False

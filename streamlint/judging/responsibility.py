@@ -349,9 +349,12 @@ def forgot_one_end(judged: Judged, problem: Problem, entry: Entry) -> bool:
     """Whether a call returns what a stream still writes, and has waited for other such work.
 
     ``dq, dk = exchange(dq, dk, ctx.side)``, which ends with ``current.wait_stream(side)``, and a third
-    gradient from the same stream, for which nobody waits. Of a stream that is an argument its caller knows.
+    gradient from the same stream, for which nobody waits: its consumer is taken to use it at once. Of a
+    stream that is an argument its caller knows.
     """
     assert problem.earlier is not None
+    if entry.callers_cut or entry.is_step:
+        return False
     made, end = judged.op(problem.earlier), judged.op(problem.later)
     side, user = stream_of(made), stream_of(end)
     if side is None or user is None or is_argument(judged.trace.streams[side]) or not is_return(end):

@@ -99,7 +99,8 @@ def truth(
     value = _as_told(m, names.settle(m, value), e.span)
     known = answers.constant(m, value)
     if known is not None:
-        return known if want is not None else later_passes.answer(m, e, known=known, label=text_of(e))
+        is_open = want is None and later_passes.answers_otherwise(m, e, known=known)
+        return _of_a_later_pass(m, e, known=known) if is_open else known
     match value:
         case QueryV(of, status, negated):
             # A status code is zero, and false, when the work is complete.
@@ -112,6 +113,12 @@ def truth(
             return ask(m, m.fresh("truth", e.span).symbol, e, want)
         case _:
             return ask(m, symbol_of(value), e, want, lasting=lasting, first=first)
+
+
+def _of_a_later_pass(m: Machine, e: ir.Expr, *, known: bool) -> bool:
+    """The answer that is known, or on another path that of a later pass."""
+    key, usual = m.fresh("a later pass", e.span).symbol, int(not known)
+    return m.oracle.choose(key, text_of(e), default=usual, known=usual, tells=_tells(m)) == 0
 
 
 def _as_told(m: Machine, value: Value, span: Span) -> Value:
@@ -165,8 +172,7 @@ def ask(
     default = _default(m, key, negated=negated) if first is None else int(first == negated)
     label = f"not {text_of(e)}" if negated else text_of(e)
     alike = _of_any_call(m, key)
-    tested = m.frame.tested if relevant else None
-    tells = tested is not None and arms.tell(m.project, m.frame.env.module, tested)
+    tells = _tells(m)
     answer = (
         m.oracle.choose(key, label, default=default, relevant=relevant, leads=leads, tells=tells, alike=alike)
         == 0
@@ -181,6 +187,12 @@ def ask(
     else:
         used_as.denied(m, key)
     return answer != negated
+
+
+def _tells(m: Machine) -> bool:
+    """Whether it can be told which arm of the test being decided is taken, by what the arms do."""
+    tested = m.frame.tested if m.frame.touches and not m.constructing else None
+    return tested is not None and arms.tell(m.project, m.frame.env.module, tested)
 
 
 def _of_any_call(m: Machine, key: Symbol) -> Symbol:

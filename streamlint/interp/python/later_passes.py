@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp.facts import arms
 from streamlint.interp.state.numbers import Counted
 from streamlint.interp.state.values import ConstV
 
@@ -24,27 +23,31 @@ _SEEN = 3
 """Each residue of so small a number has a pass of its own among those that are run."""
 
 
-def answer(m: Machine, e: ir.Expr, *, known: bool, label: str) -> bool:
-    """The answer of a test whose numbers are known, or on another path that of a later pass."""
-    if not m.ahead or not (m.frame.touches and not m.constructing):
-        return known
-    asked = _remainder(m, e)
+def answers_otherwise(m: Machine, e: ir.Expr, *, known: bool) -> bool:
+    """Whether a later pass answers a test otherwise, whose numbers are known; asked once on a path."""
+    asked = _remainder(m, e) if m.ahead and m.frame.touches and not m.constructing else None
     if asked is None:
-        return known
+        return False
     number, modulus, wanted = asked
     before = m.numbers.rounds.get(e.span)
-    m.numbers.rounds[e.span] = Counted(number, known, later=before is not None and before.later)
-    if before is None or before.later or before.answer != known or modulus <= _SEEN:
-        return known
-    step = number - before.number
-    later = range(number + step, number + step * (min(m.ahead, modulus) + 1), step) if step > 0 else ()
-    if all((each % modulus == wanted) == (number % modulus == wanted) for each in later):
-        return known
-    m.numbers.rounds[e.span] = Counted(number, known, later=True)
-    tested = m.frame.tested
-    tells = tested is not None and arms.tell(m.project, m.frame.env.module, tested)
-    key, usual = m.fresh("a later pass", e.span).symbol, int(not known)
-    return m.oracle.choose(key, label, default=usual, known=usual, tells=tells) == 0
+    is_chosen = before is not None and before.later
+    otherwise = (
+        before is not None
+        and not is_chosen
+        and before.answer == known
+        and modulus > _SEEN
+        and any(
+            (each % modulus == wanted) != (number % modulus == wanted)
+            for each in _later(number, number - before.number, min(m.ahead, modulus))
+        )
+    )
+    m.numbers.rounds[e.span] = Counted(number, known, later=is_chosen or otherwise)
+    return otherwise
+
+
+def _later(number: int, step: int, passes: int) -> range:
+    """The numbers of the passes to come, if they count up."""
+    return range(number + step, number + step * (passes + 1), step) if step > 0 else range(0)
 
 
 def _remainder(m: Machine, e: ir.Expr) -> tuple[int, int, int] | None:

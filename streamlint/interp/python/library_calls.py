@@ -36,18 +36,8 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
         return kinds.isinstance_of(m, [*args, ApiV("torch.Tensor")])
     if path in host.GENERATORS:
         return ApiV(host.GENERATORS[path])
-    if (
-        path == configured.LAUNCH
-        and isinstance(args[0], FuncV)
-        and decorators.kernel_of(m.project, args[0].function) is Lib.TORCH
-    ):
-        return arrays.launch_triton(m, args[0], args[2:], kwargs, span)
-    if path == configured.LAUNCH and not configured.is_launch(m, args[0], args[2:]):
-        return unresolved.opaque(
-            m, args[0].path if isinstance(args[0], ApiV) else path, args[2:], kwargs, span
-        )
     if path == configured.LAUNCH:
-        return arrays.launch(m, args[0], args[1], [*args[2:], *kwargs.values()], span)
+        return _launched(m, args[0], args[1], args[2:], kwargs, span)
     row = models.find_function(path)
     if row is not None and path != "torch.device":
         framework, api = row
@@ -84,3 +74,16 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
     made = unresolved.opaque(m, path, args, kwargs, span, of_python=of_python)
     m.makers[symbol_of(made)] = path
     return made
+
+
+def _launched(
+    m: Machine, kernel: Value, configuration: Value, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value:
+    """``kernel[grid](x)`` of Triton and of Numba, or of another package that is called in this way."""
+    match kernel:
+        case FuncV(function) if decorators.kernel_of(m.project, function) is Lib.TORCH:
+            return arrays.launch_triton(m, kernel, args, kwargs, span)
+        case ApiV(path) if not configured.is_launch(m, kernel, args):
+            return unresolved.opaque(m, path, args, kwargs, span)
+        case _:
+            return arrays.launch(m, kernel, configuration, [*args, *kwargs.values()], span)
