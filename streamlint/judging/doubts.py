@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from streamlint.frozen import replace
 from streamlint.judging import blocking, evidence, other_paths, owners, refills, threads
 from streamlint.judging.edges import kept_for_another
-from streamlint.judging.responsibility import answered, forgot_one_end, is_lent, waits_for_itself
+from streamlint.judging.forgotten_ends import forgot_one_end, waits_for_itself
+from streamlint.judging.responsibility import answered, is_lent
 from streamlint.rules import lifetimes
 from streamlint.rules.base import is_entry, is_read_by_caller, is_return, readable, stream_of
 from streamlint.trace import (

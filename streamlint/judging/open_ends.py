@@ -5,14 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.judging.call_ends import OpenEnd, Unawaited
-from streamlint.judging.owners import is_waited_for_by_owner
-from streamlint.judging.responsibility import (
-    has_handle,
-    is_argument,
-    is_device_memory,
-    is_of_caller,
-    plain_name,
-)
+from streamlint.judging.forgotten_ends import has_handle
+from streamlint.judging.owners import is_argument, is_of_caller, is_waited_for_by_owner, plain_name
+from streamlint.judging.responsibility import is_device_memory
 from streamlint.rules.base import is_entry, is_handed_out, is_read_by_caller, is_return, stream_of
 from streamlint.trace import Copy, Doubt, Launch, Origin, StreamChoice, StreamKind
 

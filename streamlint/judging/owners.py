@@ -1,16 +1,16 @@
-"""Streams that other objects have too: their owner may order between two calls of one that was given them."""
+"""Whose a stream is: of the code at hand, of its caller, or of other objects too."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.judging.responsibility import is_of_caller
 from streamlint.rules.base import stream_of
+from streamlint.trace import StreamKind
 
 if TYPE_CHECKING:
     from streamlint.interp.entries.runs import Entry, Run
     from streamlint.rules.base import Judged
-    from streamlint.trace import Op, Stream
+    from streamlint.trace import Buffer, Op, Stream, StreamId, Trace
 
 
 def may_order(judged: Judged, earlier: Op, later: Op, run: Run) -> bool:
@@ -40,3 +40,59 @@ def _is_in_own_record(stream: Stream, run: Run) -> bool:
     if passed is None or not (passed.in_record and passed.at_construction):
         return False
     return passed.part.rpartition(".")[2] not in run.entry.joined_elsewhere
+
+
+def plain_name(stream: Stream) -> str:
+    return stream.name.partition("[")[0].rpartition(".")[2].rpartition(":")[2]
+
+
+def is_argument(thing: Stream | Buffer) -> bool:
+    return thing.passed is not None and thing.passed.is_argument
+
+
+def is_of_caller(stream: Stream) -> bool:
+    """Whether an object has the stream which a caller passes: the caller may order its work too."""
+    passed = stream.passed
+    return passed is not None and not passed.rest and passed.part.startswith(".")
+
+
+def is_own(trace: Trace, stream: StreamId, entry: Entry) -> bool:
+    """Whether a stream was made by the code at hand, or given to the object when it was made."""
+    known = trace.streams[stream]
+    match known.kind:
+        case StreamKind.NON_BLOCKING | StreamKind.BLOCKING:
+            others = known.handed or is_argument(known) or is_of_caller(known)
+            return not others or _at_construction(known, entry)
+        case StreamKind.UNKNOWN:
+            return _at_construction(known, entry)
+        case StreamKind.CURRENT | StreamKind.LEGACY | StreamKind.PER_THREAD:
+            return False
+
+
+def is_handed_in(trace: Trace, stream: StreamId, entry: Entry) -> bool:
+    """Whether a stream is an argument of the call: the caller, who knows both, may have forked it."""
+    known = trace.streams[stream]
+    return (
+        known.kind in (StreamKind.UNKNOWN, StreamKind.NON_BLOCKING, StreamKind.BLOCKING)
+        and (is_argument(known) or is_of_caller(known))
+        and not is_own(trace, stream, entry)
+    )
+
+
+def is_made_in(stream: Stream, entry: Entry, later: Op) -> bool:
+    """Whether the function that is the entry makes the stream itself, above the op.
+
+    So does one that has an object make it for itself: ``def run(self): self.set_up(); self.step()``.
+    """
+    made, start = stream.span, entry.start
+    if stream.call is not None and stream.call == later.at.call:
+        return stream.call > 0 or not entry.is_method
+    here = made is not None and made.path == start.path and start.line <= made.line <= later.at.span.line
+    return here and not entry.is_method
+
+
+def _at_construction(stream: Stream, entry: Entry) -> bool:
+    """Whether the object got it itself: ``lane`` or ``lanes[0]``, and not as a part of something else."""
+    passed = stream.passed
+    of_object = bool(entry.outside_calls) or entry.by_itself
+    return of_object and passed is not None and passed.at_construction and "." not in passed.part

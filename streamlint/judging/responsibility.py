@@ -10,11 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.interp.facts import joins
+from streamlint.judging.forgotten_ends import forgot_the_end, source, waits_for_itself
+from streamlint.judging.owners import is_argument, is_handed_in, is_made_in, is_own, plain_name
 from streamlint.order.hb import Verdict
 from streamlint.rules.base import (
     Judged,
     Problem,
-    is_announcement,
     is_entry,
     is_handed_out,
     is_return,
@@ -23,7 +24,6 @@ from streamlint.rules.base import (
 )
 from streamlint.trace import (
     Alloc,
-    Buffer,
     BufferId,
     Copy,
     Doubt,
@@ -66,7 +66,7 @@ def answered(judged: Judged, problem: Problem, entry: Entry) -> frozenset[Doubt]
     if is_open and (entry.of_autograd or _took_responsibility(judged, problem, entry)):
         settled.add(Doubt.ARGUMENT)
     end = judged.op(problem.later)
-    if is_handed_out(end) and not entry.is_step and _forgot_the_end(judged, problem, entry):
+    if is_handed_out(end) and not entry.is_step and forgot_the_end(judged, problem, entry):
         settled.add(Doubt.RESULT)
     if _is_handed_on(judged, problem, entry) or _is_filled_again(judged, problem, entry):
         settled.add(Doubt.RESULT)
@@ -119,7 +119,7 @@ def _is_handed_on(judged: Judged, problem: Problem, entry: Entry) -> bool:
     return waited_for is not None and any(
         isinstance(op, Wait)
         and (op.stream == current or judged.trace.streams[op.stream].kind is StreamKind.LEGACY)
-        and _source(judged, OpId(number)) == waited_for
+        and source(judged, OpId(number)) == waited_for
         for number, op in enumerate(judged.trace.ops[: problem.earlier])
         if op.at.call == use.at.call
     )
@@ -136,7 +136,7 @@ def _is_filled_again(judged: Judged, problem: Problem, entry: Entry) -> bool:
     if not is_return(end) or refill.at.call != end.at.call or problem.buffer is None or side is None:
         return False
     if (
-        not _is_own(judged.trace, side, entry)
+        not is_own(judged.trace, side, entry)
         or judged.trace.buffers[problem.buffer].origin is Origin.ARGUMENT
     ):
         return False
@@ -163,11 +163,7 @@ def _takes_again(judged: Judged, problem: Problem, later: Op, entry: Entry) -> S
         return judged.trace.buffers[problem.buffer].alloc_stream
     side = stream_of(later)
     own = judged.trace.buffers[problem.buffer].origin is not Origin.ARGUMENT
-    return side if side is not None and own and _is_own(judged.trace, side, entry) else None
-
-
-def plain_name(stream: Stream) -> str:
-    return stream.name.partition("[")[0].rpartition(".")[2].rpartition(":")[2]
+    return side if side is not None and own and is_own(judged.trace, side, entry) else None
 
 
 def _took_responsibility(judged: Judged, problem: Problem, entry: Entry) -> bool:
@@ -182,7 +178,7 @@ def _took_responsibility(judged: Judged, problem: Problem, entry: Entry) -> bool
     assert problem.earlier is not None
     first, later = judged.op(problem.earlier), judged.op(problem.later)
     current, used_on = stream_of(first), stream_of(later)
-    if problem.buffer is None or (used_on is not None and _is_handed_in(judged.trace, used_on, entry)):
+    if problem.buffer is None or (used_on is not None and is_handed_in(judged.trace, used_on, entry)):
         return False
     if _was_waited_for_when_given(judged, problem, used_on):
         return False
@@ -197,7 +193,7 @@ def _took_responsibility(judged: Judged, problem: Problem, entry: Entry) -> bool
         access.buffer == problem.buffer and access.mode.reads for access in later.accesses
     )
     own = judged.trace.buffers[problem.buffer].origin is not Origin.ARGUMENT
-    made_here = used_on is not None and _is_made_in(judged.trace.streams[used_on], entry, later)
+    made_here = used_on is not None and is_made_in(judged.trace.streams[used_on], entry, later)
     named = _is_named_for_callers(
         later, judged.trace.streams[used_on] if used_on is not None and made_here else None
     )
@@ -270,18 +266,6 @@ def _is_given_memory(trace: Trace) -> bool:
     return any(buffer.passed is not None for buffer in trace.buffers.values())
 
 
-def _is_made_in(stream: Stream, entry: Entry, later: Op) -> bool:
-    """Whether the function that is the entry makes the stream itself, above the op.
-
-    So does one that has an object make it for itself: ``def run(self): self.set_up(); self.step()``.
-    """
-    made, start = stream.span, entry.start
-    if stream.call is not None and stream.call == later.at.call:
-        return stream.call > 0 or not entry.is_method
-    here = made is not None and made.path == start.path and start.line <= made.line <= later.at.span.line
-    return here and not entry.is_method
-
-
 def _is_explicit_wait(op: Op) -> bool:
     return isinstance(op, (SyncStream, SyncEvent, SyncDevice)) and op.purpose in (
         Purpose.ORDER,
@@ -313,148 +297,7 @@ def _waits_for_another(judged: Judged, problem: Problem) -> bool:
     if used_on is None:
         return False
     waits = part(judged.index.waits.get(used_on, []), first=problem.earlier + 1, before=problem.later)
-    return any(_source(judged, wait) != current for wait in waits)
-
-
-def waits_for_itself(judged: Judged, problem: Problem, used_on: StreamId) -> bool:
-    """Whether the only stream that another one waits for before the use is that one itself.
-
-    ``with torch.cuda.stream(side): side.wait_stream(torch.cuda.current_stream())``
-    """
-    assert problem.earlier is not None
-    waits = part(judged.index.waits.get(used_on, []), first=problem.earlier + 1, before=problem.later)
-    return bool(waits) and all(_source(judged, wait) == used_on for wait in waits)
-
-
-def _forgot_the_end(judged: Judged, problem: Problem, entry: Entry) -> bool:
-    """Whether the entry began work aside for its own use, and returns the result without waiting for it.
-
-    It made the side stream wait for the current one, so the overlap is its own idea. The stream is neither an
-    argument nor handed back: its caller cannot wait for it.
-    """
-    assert problem.earlier is not None
-    made = judged.op(problem.earlier)
-    side, current = stream_of(made), stream_of(judged.op(OpId(0)))
-    if side is None or not _is_own(judged.trace, side, entry):
-        return False
-    waits = part(judged.index.waits.get(side, []), before=problem.earlier)
-    # What the constructor let the stream wait for says nothing of what later calls begin.
-    begun = any(
-        _source(judged, wait) == current and judged.op(wait).at.call == made.at.call for wait in waits
-    )
-    return begun and _nobody_waits(judged, problem, side, entry)
-
-
-def forgot_one_end(judged: Judged, problem: Problem, entry: Entry) -> bool:
-    """Whether a call returns what a stream still writes, and has waited for other such work.
-
-    ``dq, dk = exchange(dq, dk, ctx.side)``, which ends with ``current.wait_stream(side)``, and a third
-    gradient from the same stream, for which nobody waits: its consumer is taken to use it at once. Of a
-    stream that is an argument its caller knows.
-    """
-    assert problem.earlier is not None
-    if entry.callers_cut or entry.is_step:
-        return False
-    made, end = judged.op(problem.earlier), judged.op(problem.later)
-    side, user = stream_of(made), stream_of(end)
-    if side is None or user is None or is_argument(judged.trace.streams[side]) or not is_return(end):
-        return False
-    joins_of = part(judged.index.waits_for.get((user, side), []), before=problem.earlier)
-    return any(
-        judged.op(wait).at.call == made.at.call and _has_work(judged, wait, side) for wait in joins_of
-    ) and _nobody_waits(judged, problem, side, entry)
-
-
-def _has_work(judged: Judged, wait: OpId, side: StreamId) -> bool:
-    """Whether a wait is for work that the same call has queued."""
-    work = map(judged.op, part(judged.index.of_stream.get(side, []), before=judged.hb.record_seen_by(wait)))
-    return any(isinstance(op, (Launch, Copy)) and op.at.call == judged.op(wait).at.call for op in work)
-
-
-def _nobody_waits(judged: Judged, problem: Problem, side: StreamId, entry: Entry) -> bool:
-    """Whether nobody is there who may wait for what a call has left on a stream.
-
-    Not a consumer of an event, if none is recorded behind the work; and no other function, if none names the
-    stream and a wait without using the stream itself.
-    """
-    assert problem.earlier is not None
-    made = judged.op(problem.earlier)
-    if has_handle(made) or made.at.call != judged.op(problem.later).at.call:
-        return False
-    records = part(judged.index.records.get(side, []), first=problem.earlier, before=problem.later)
-    announced = any(
-        isinstance(op, Record) and is_announcement(judged.trace.events[op.event])
-        for op in map(judged.op, records)
-    )
-    if announced or plain_name(judged.trace.streams[side]) in entry.joined_elsewhere:
-        return False
-    # reduce(), then finish(), which waits for the stream: the end of the first was not forgotten.
-    after = judged.numbers(SyncStream, Wait, SyncEvent, first=problem.later)
-    return not any(_waits_for(judged, number, side) for number in after)
-
-
-def has_handle(op: Op) -> bool:
-    """``self.works.append(dist.all_reduce(x, async_op=True))``: the handle is waited for, not the stream."""
-    return isinstance(op, Launch) and op.completes is not None
-
-
-def _waits_for(judged: Judged, number: int, side: StreamId) -> bool:
-    """Whether an op makes the host or another stream wait for work of ``side``."""
-    match judged.op(OpId(number)):
-        case SyncStream(stream=stream):
-            return stream == side
-        case Wait(stream=stream):
-            return stream != side and _source(judged, OpId(number)) == side
-        case SyncEvent():
-            return _source(judged, OpId(number)) == side
-        case _:
-            return False
-
-
-def _source(judged: Judged, wait: OpId) -> StreamId | None:
-    """The stream that a wait waits for; None if its event holds no record."""
-    record = judged.hb.record_seen_by(wait)
-    return stream_of(judged.op(record)) if record is not None else None
-
-
-def _is_own(trace: Trace, stream: StreamId, entry: Entry) -> bool:
-    """Whether a stream was made by the code at hand, or given to the object when it was made."""
-    known = trace.streams[stream]
-    match known.kind:
-        case StreamKind.NON_BLOCKING | StreamKind.BLOCKING:
-            others = known.handed or is_argument(known) or is_of_caller(known)
-            return not others or _at_construction(known, entry)
-        case StreamKind.UNKNOWN:
-            return _at_construction(known, entry)
-        case StreamKind.CURRENT | StreamKind.LEGACY | StreamKind.PER_THREAD:
-            return False
-
-
-def is_of_caller(stream: Stream) -> bool:
-    """Whether an object has the stream which a caller passes: the caller may order its work too."""
-    passed = stream.passed
-    return passed is not None and not passed.rest and passed.part.startswith(".")
-
-
-def is_argument(thing: Stream | Buffer) -> bool:
-    return thing.passed is not None and thing.passed.is_argument
-
-
-def _at_construction(stream: Stream, entry: Entry) -> bool:
-    """Whether the object got it itself: ``lane`` or ``lanes[0]``, and not as a part of something else."""
-    passed = stream.passed
-    of_object = bool(entry.outside_calls) or entry.by_itself
-    return of_object and passed is not None and passed.at_construction and "." not in passed.part
-
-
-def _is_handed_in(trace: Trace, stream: StreamId, entry: Entry) -> bool:
-    """Whether a stream is an argument of the call: the caller, who knows both, may have forked it."""
-    known = trace.streams[stream]
-    return (
-        known.kind in (StreamKind.UNKNOWN, StreamKind.NON_BLOCKING, StreamKind.BLOCKING)
-        and (is_argument(known) or is_of_caller(known))
-        and not _is_own(trace, stream, entry)
-    )
+    return any(source(judged, wait) != current for wait in waits)
 
 
 def _is_used_beside(judged: Judged, problem: Problem, later: Launch) -> bool:

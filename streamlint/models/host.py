@@ -124,7 +124,16 @@ GIVES_ONE_AXIS = frozenset({"flat", "ravel", "flatten"})
 TAKES_SHAPE = frozenset({"reshape", "view"})
 ADDS_AXIS = frozenset({"unsqueeze"})
 KEEPS_AXES = frozenset("newbyteorder toreadonly contiguous contents".split())
-"""What views do with the number of axes."""
+"""What views do with the number of axes, by a method or an attribute ..."""
+
+VIEWS_IN_A_ROW = frozenset({"frombuffer", "ravel", "as_array"})
+SHAPES_VIEW = frozenset("reshape broadcast_to as_strided as_array ndarray".split())
+TAKES_SHAPE_FIRST = frozenset({"ndarray"})
+GIVES_MORE_AXES = frozenset({"expand_dims"})
+GIVES_FEWER_AXES = frozenset({"diagonal"})
+CHANGES_AXES = frozenset("squeeze atleast_2d atleast_3d sliding_window_view".split())
+HAS_AXES = frozenset({"memoryview"})
+"""... and by a function; others keep it. A ``memoryview`` of more axes cannot be indexed by a number."""
 
 COUNTS = frozenset("numel nelement nbytes itemsize element_size __len__".split())
 """Members of arrays and tensors that tell a number, and never a shape."""

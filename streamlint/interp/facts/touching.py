@@ -44,7 +44,7 @@ def names_in(function: ir.Function) -> frozenset[str]:
     return frozenset(plain | {node.name for node in ir.walk(function.body) if isinstance(node, ir.Attr)})
 
 
-def leads(project: Project, decl: ir.Function | ir.FunctionDecl) -> bool:
+def uses_touching(project: Project, decl: ir.Function | ir.FunctionDecl) -> bool:
     """Whether a function uses the name of one of its module that may touch a stream."""
     module = project.module(decl.module) if isinstance(decl, ir.FunctionDecl) else None
     if module is None or not isinstance(decl, ir.FunctionDecl):
@@ -82,7 +82,7 @@ def by_others(project: Project, function: ir.Function | ir.FunctionDecl) -> bool
 
     ``def queued(f): return lambda *args: launch(f, *args)``, and ``launch`` asks for the current stream.
     """
-    return may_touch(project, function) or leads(project, function)
+    return may_touch(project, function) or uses_touching(project, function)
 
 
 def enters_unknown(module: ir.Module, decl: ir.FunctionDecl) -> bool:

@@ -140,24 +140,14 @@ def of_function(
 ) -> int | None:
     """What a function has that gives another view: ``np.reshape(a, (4, -1))``, ``np.frombuffer(memory)``."""
     name = path.rpartition(".")[2]
-    told = shape if shape is not None else args[1] if len(args) > 1 else None
-    match name:
-        case "frombuffer" | "ravel":
-            return 1
-        case "as_array":
-            return 1 if told is None else of_shape(m, told)
-        case "memoryview":
-            # Indexing one of more axes by a number raises an error.
-            return seen.axes or 1
-        case "ndarray":
-            return of_shape(m, shape if shape is not None else args[0] if args else None)
-        case "reshape" | "broadcast_to" | "as_strided":
-            return of_shape(m, told)
-        case "expand_dims":
-            return more(seen.axes, 1)
-        case "diagonal":
-            return more(seen.axes, -1)
-        case "squeeze" | "atleast_2d" | "atleast_3d" | "sliding_window_view":
-            return None
-        case _:
-            return seen.axes
+    if name in host.SHAPES_VIEW:
+        first = 0 if name in host.TAKES_SHAPE_FIRST else 1
+        told = shape if shape is not None else args[first] if len(args) > first else None
+        return 1 if told is None and name in host.VIEWS_IN_A_ROW else of_shape(m, told)
+    if name in host.VIEWS_IN_A_ROW:
+        return 1
+    if name in host.CHANGES_AXES:
+        return None
+    if name in host.HAS_AXES:
+        return seen.axes or 1
+    return more(seen.axes, int(name in host.GIVES_MORE_AXES) - int(name in host.GIVES_FEWER_AXES))

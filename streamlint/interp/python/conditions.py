@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from streamlint import ir
 from streamlint.frozen import replace
 from streamlint.interp.facts import answers, arms, classes
-from streamlint.interp.library import monitors, tensors, threads, used_as
+from streamlint.interp.library import engines, monitors, tensors, threads, used_as
 from streamlint.interp.python import keys, kinds, later_passes, objects
-from streamlint.interp.state import elements, lengths, names, questions, rings, symbols
+from streamlint.interp.state import elements, lengths, names, rings, symbols
 from streamlint.interp.state.values import (
     ApiV,
     BufferV,
@@ -33,7 +33,6 @@ from streamlint.models import host
 from streamlint.models import torch as torch_model
 from streamlint.models.cuda_runtime import SUCCESS_NAMES
 from streamlint.models.python import GIVES_NUMBER, TELLS_TRUTH
-from streamlint.models.tensorrt import TELLS_DIRECTION
 from streamlint.trace import QUERY, BufferId, Purpose, StreamKind, SyncEvent, SyncStream
 
 if TYPE_CHECKING:
@@ -227,8 +226,8 @@ def _default(m: Machine, key: Symbol, *, negated: bool) -> int:
 
     What is asked of constants holds as it is written: ``if name not in ("mask", "id"):``.
     """
-    if (direction := _direction(key)) is not None:
-        return int(_other_way(m, key, direction))
+    if (asked := engines.direction(key)) is not None:
+        return int(engines.goes_other_way(m, key, asked))
     match m.comparisons.get(key):
         case Comparison("is", _, ConstV(None)):
             return 1
@@ -242,27 +241,6 @@ def _default(m: Machine, key: Symbol, *, negated: bool) -> int:
             called = symbols.last_called(key)
             # while not self.stopped.is_set(): the loop of a thread is entered.
             return int(called in ("isinstance", host.ASKS_FLAG) or called in torch_model.ASKS_FOR_MODE)
-
-
-def _direction(key: Symbol) -> Symbol | None:
-    """What tells whether a tensor of an engine is an input: ``engine.get_tensor_mode(name)``."""
-    asked = key.left if isinstance(key, symbols.Compare) and key.op == "==" else key
-    is_call = isinstance(asked, symbols.Call) and symbols.last_called(asked) in TELLS_DIRECTION
-    return asked if is_call else None
-
-
-def _other_way(m: Machine, key: Symbol, direction: Symbol) -> bool:
-    """Whether an engine's tensor goes another way than one that was asked the same: some are not inputs.
-
-    ``for i in range(engine.num_bindings): (inputs if engine.binding_is_input(i) else outputs).append(...)``
-    """
-    if key is not direction:
-        told = [answer for asked, answer in m.oracle.memo.items() if _direction(asked) is direction]
-        if told:
-            # if mode == trt.TensorIOMode.INPUT: ..., and then: elif mode == trt.TensorIOMode.OUTPUT
-            return 0 in told
-    alike = questions.of_any(key)
-    return any(answer == 0 and questions.of_any(asked) is alike for asked, answer in m.oracle.memo.items())
 
 
 def _are_constants(m: Machine, value: Value) -> bool:

@@ -52,16 +52,13 @@ def _mapped(m: Machine, pool: Symbol, function: Value, sources: list[Value], spa
     source = sources[0] if len(sources) == 1 else m.python.call(m, ApiV("zip"), sources, {}, span)
     items = elements.listed(m, source)
     futures: list[HeapV] = []
-    loop_steps.enter(m)
-    try:
+    with loop_steps.loop(m):
         for turn in range(loop_steps.UNKNOWN_LENGTH_TURNS if items is None else len(items)):
             if not loop_steps.may_go_on(m, turn, loop_steps.UNKNOWN_LENGTH_TURNS):
                 break
             item = containers.nth(m, source, turn, span) if items is None else items[turn]
             given = [item] if len(sources) == 1 else elements.listed(m, item) or [item]
             futures.append(threads.submit(m, [function, *given], {}, span, pool))
-    finally:
-        m.loops -= 1
     results = [threads.method(m, future, "result", [], {}, span) for future in futures]
     if items is not None and len(results) == len(items):
         return m.new_list(results)

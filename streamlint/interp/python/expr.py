@@ -307,14 +307,11 @@ def comprehension(m: Machine, e: ir.Comprehension) -> Value:
     collected: list[tuple[Value | None, Value]] = []
     further: list[Value] = []
     born = alike.now(m)
-    loop_steps.enter(m)
-    walked = len(m.walked)
     try:
-        first = _source(m, e, 0)
-        opened = _clause(m, e, 0, collected, further, first)
+        with loop_steps.loop(m):
+            first = _source(m, e, 0)
+            opened = _clause(m, e, 0, collected, further, first)
     finally:
-        m.loops -= 1
-        del m.walked[walked:]
         m.frame.env = outer
     opened = opened and bool(collected or not e.generators[0].tests)
     if e.kind == "dict":

@@ -270,7 +270,7 @@ def activation(
     touched = touching.may_touch(m.project, func.function)
     owner = classes.class_of(m, func, args)
     frame = Frame(env, func.name, touched, on_yield, cls=owner, receiver=func.receiver)
-    frame.leads = not touched and touching.leads(m.project, func.function)
+    frame.leads = not touched and touching.uses_touching(m.project, func.function)
     frame.gradless = m.frame.gradless or gradients.is_gradless(func.function)
     given = [func.receiver, *args] if func.receiver is not None else args
     bind(m, env, func, function, given, kwargs)

@@ -54,11 +54,10 @@ def run_for(m: Machine, s: ir.For) -> None:
     if isinstance(walked.inner, GeneratorV):
         _for_generator(m, s, walked.inner, walked)
         return
-    loop_steps.enter(m)
     m.stores.walking.append(m.steps)
-    filling, depth, ahead = m.filling, len(m.walked), m.ahead
+    filling = m.filling
     try:
-        with lifetime.holding(m, source):
+        with loop_steps.loop(m), lifetime.holding(m, source):
             if elements.listed(m, source) is not None:
                 if not _walk(m, s, walked, source):
                     return
@@ -70,13 +69,10 @@ def run_for(m: Machine, s: ir.For) -> None:
                 if not fed.goes_on:
                     return
     finally:
-        m.loops -= 1
-        m.ahead = ahead
         m.stores.walking.pop()
         if filling is None:
             containers.filled(m)
         m.filling = filling
-        del m.walked[depth:]
     m.python.run_block(m, s.orelse)
 
 
@@ -97,27 +93,23 @@ def _walk(m: Machine, s: ir.For, walked: Walked, source: Value, fed: _Fed | None
 
 def make_pass(m: Machine, s: ir.For | ir.While, source: Value, turn: int) -> bool:
     """One more pass of a loop of unknown length, by its number; false if the loop was left."""
-    loop_steps.enter(m)
-    depth = len(m.walked)
-    m.walked.append(NONE)
     try:
-        if isinstance(s, ir.For):
-            step = objects.following(m, source)
-            at = s.iter.span
-            item = m.python.call(m, step, [], {}, at) if step else containers.nth(m, source, turn, at)
-            if objects.is_end(m, source, item):
+        with loop_steps.loop(m):
+            m.walked.append(NONE)
+            if isinstance(s, ir.For):
+                step = objects.following(m, source)
+                at = s.iter.span
+                item = m.python.call(m, step, [], {}, at) if step else containers.nth(m, source, turn, at)
+                if objects.is_end(m, source, item):
+                    return False
+                m.walked[-1] = item
+                binding.walk(m, s.target, item)
+            elif not conditions.chooses(m, s, want=True):
                 return False
-            m.walked[-1] = item
-            binding.walk(m, s.target, item)
-        elif not conditions.chooses(m, s, want=True):
-            return False
-        return _pass(m, s.body)
+            return _pass(m, s.body)
     except _LoopLeft:
         # It is the loop of a generator, and who walks that has left.
         return False
-    finally:
-        m.loops -= 1
-        del m.walked[depth:]
 
 
 def _turns(m: Machine, s: ir.For, walked: Walked, source: Value) -> Iterator[Value]:
@@ -346,20 +338,17 @@ class _Passes:
 
 
 def run_while(m: Machine, s: ir.While) -> None:
-    loop_steps.enter(m)
-    depth, ahead, is_endless = len(m.walked), m.ahead, isinstance(s.test, ir.Const)
+    is_endless = isinstance(s.test, ir.Const)
     m.endless += is_endless
-    m.walked.append(NONE)
     try:
-        with _Fed(m, s) as fed:
-            fed.goes_on = _while(m, s, fed)
+        with loop_steps.loop(m):
+            m.walked.append(NONE)
+            with _Fed(m, s) as fed:
+                fed.goes_on = _while(m, s, fed)
         if not fed.goes_on:
             return
     finally:
-        m.loops -= 1
         m.endless -= is_endless
-        m.ahead = ahead
-        del m.walked[depth:]
     m.python.run_block(m, s.orelse)
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from streamlint.trace import Copy, HostEffect, Launch
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from streamlint.interp.state.machine import Machine
 
 UNKNOWN_LENGTH_TURNS = 2
@@ -15,11 +18,22 @@ LOOP_STEPS = 2_000
 """Expressions and statements after which an outermost loop, with those in it, makes no further passes."""
 
 
-def enter(m: Machine) -> None:
-    """A loop begins; the outermost one sets how far all of them may go."""
+@contextmanager
+def loop(m: Machine) -> Iterator[None]:
+    """Code that may make several passes; the outermost loop sets how far all of them may go.
+
+    What it walks over, and how many passes are still to come, is that of the loop around it again afterwards.
+    """
     if not m.loops:
         m.loops_end = m.steps + LOOP_STEPS
+    walked, ahead = len(m.walked), m.ahead
     m.loops += 1
+    try:
+        yield
+    finally:
+        m.loops -= 1
+        m.ahead = ahead
+        del m.walked[walked:]
 
 
 def may_go_on(m: Machine, done: int, sure: int) -> bool:
