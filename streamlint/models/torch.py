@@ -442,6 +442,7 @@ UNFILLED = frozenset("empty empty_like new_empty empty_strided new_empty_strided
 
 SET_DEFAULT_DEVICE = "torch.set_default_device"
 DEFAULT_DEVICE = "torch.get_default_device"
+DEVICE = "torch.device"
 
 PURE_FUNCTIONS = frozenset(
     "device dtype Size is_tensor is_storage is_grad_enabled set_grad_enabled no_grad enable_grad "

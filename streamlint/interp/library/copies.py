@@ -359,6 +359,9 @@ def copy(
             )
         )
         return
+    effect = host_effect(to, of, blocking=blocking)
+    if effect is HostEffect.BLOCKS and m.captures.has(stream.id):
+        doubts |= _unsure_whether_on_host(m, dst, src)
     m.emit(
         Copy(
             m.site(span),
@@ -367,12 +370,21 @@ def copy(
             stream=stream.id,
             src=read,
             dst=write,
-            host=host_effect(to, of, blocking=blocking),
+            host=effect,
             name=name,
             library=by,
             only_if_elsewhere=only_if_elsewhere,
         )
     )
+
+
+def _unsure_whether_on_host(m: Machine, *ends: BufferV) -> frozenset[Doubt]:
+    """Why a copy may not wait after all, which a capture would refuse: its other end may be on a device, too.
+
+    ``rows = torch.zeros(n)``, where the caller may have chosen a default device.
+    """
+    assumed = (m.space(end).on_host and m.buffers[end.id].residence is Evidence.ASSUMED for end in ends)
+    return frozenset({Doubt.ASSUMED}) if any(assumed) else frozenset()
 
 
 def _between_devices(m: Machine, dst: BufferV, src: BufferV, span: Span, name: str) -> None:

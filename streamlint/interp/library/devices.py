@@ -152,12 +152,12 @@ def attribute(device: DeviceV, name: str) -> Value | None:
 
 
 def make_default(m: Machine, value: Value) -> None:
-    """``torch.set_default_device("cuda")``: what is made without naming a device is made there.
+    """``torch.set_default_device("cuda")``: what names no device is made there; None is the host.
 
     What is made on ``meta`` is no memory yet, and no work.
     """
     settled = names.settle(m, value)
-    device = as_device(m, settled) if settled != NONE else NONE
+    device = as_device(m, settled if settled != NONE else ConstV("cpu"))
     m.default_device = NONE if device == DeviceV("?meta") else device
 
 

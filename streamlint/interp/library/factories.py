@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.frozen import frozen, replace
+from streamlint.interp.facts import default_device
 from streamlint.interp.library import (
     addresses,
     axes,
@@ -16,7 +17,7 @@ from streamlint.interp.library import (
     storage,
     tensors,
 )
-from streamlint.interp.state import at_work, lifetime, names
+from streamlint.interp.state import lifetime, names
 from streamlint.interp.state.values import (
     FALSE,
     NONE,
@@ -45,11 +46,6 @@ if TYPE_CHECKING:
 
 def _takes_sizes(name: str) -> bool:
     return name.removeprefix("new_") in model.SIZED
-
-
-def _has_other_defaults(m: Machine) -> bool:
-    """Whether the module at work chooses a default device somewhere: it may have, before it came here."""
-    return model.SET_DEFAULT_DEVICE.rpartition(".")[2] in at_work.words(m)
 
 
 def _read_values(m: Machine, values: list[Value], span: Span) -> None:
@@ -120,7 +116,7 @@ def _where(m: Machine, kwargs: dict[str, Value], like: BufferV | None, span: Spa
         known = m.buffers[like.id]
         found = _Where(m.space(like), known.device, known.residence)
     else:
-        by = Evidence.ASSUMED if _has_other_defaults(m) else Evidence.SHOWN
+        by = Evidence.ASSUMED if default_device.may_be_chosen(m) else Evidence.SHOWN
         found = _Where(Space.PAGEABLE, m.device, by, by_default=True)
     if found.space not in (Space.PAGEABLE, Space.PINNED):
         return found
