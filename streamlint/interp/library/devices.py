@@ -159,6 +159,7 @@ def make_default(m: Machine, value: Value) -> None:
     settled = names.settle(m, value)
     device = as_device(m, settled if settled != NONE else ConstV("cpu"))
     m.default_device = NONE if device == DeviceV("?meta") else device
+    m.default_since = m.call
 
 
 def current(m: Machine) -> DeviceV:

@@ -111,7 +111,9 @@ def _where(m: Machine, kwargs: dict[str, Value], like: BufferV | None, span: Spa
         target = devices.as_device(m, asked)
         if not target.is_host:
             return _Where(Space.DEVICE, devices.place(m, target), target.by)
-        found = _Where(Space.PAGEABLE, m.device, target.by)
+        # The constructor has set the host again, and the next call may come from where another is chosen.
+        holds = asked is not m.default_device or m.default_since == m.call
+        found = _Where(Space.PAGEABLE, m.device, target.by if holds else Evidence.ASSUMED)
     elif like is not None:
         known = m.buffers[like.id]
         found = _Where(m.space(like), known.device, known.residence)

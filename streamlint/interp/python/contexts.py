@@ -54,7 +54,7 @@ class _Restore:
         self.span = span
         self.current = dict(m.current)
         self.device = devices.current(m)
-        self.default_device = m.default_device
+        self.default_device, self.default_since = m.default_device, m.default_since
         self.allocator = m.allocator
         self.stacked: list[Callable[[], object]] = []
         """What else is left with it, the last first: contexts that were entered on an ``ExitStack``."""
@@ -101,7 +101,7 @@ class _Restore:
             case ContextKind.STREAM | ContextKind.DEVICE | ContextKind.NULL:
                 pass
         m.current = self.current
-        m.default_device = self.default_device
+        m.default_device, m.default_since = self.default_device, self.default_since
         devices.select(m, self.device)
         if self.value.joins and isinstance(self.value.value, StreamV) and not m.cut:
             outer = m.current_stream(self.value.lib or Lib.TORCH)

@@ -150,6 +150,8 @@ class Path:
     """As in ``Trace``, and so is ..."""
     unseen: list[int] = field(default_factory=list)
     default_device: Value = NONE
+    default_since: int = 0
+    """The call from outside, as in ``Site.call``, in which the default device was chosen."""
     """Where PyTorch makes tensors that no device is named for, where the code has said so ..."""
     allocator: Value = NONE
     """What gives CuPy's arrays their memory, where the code has chosen it."""
