@@ -55,6 +55,11 @@ ENDLESS = {
     "extended by itself": repeated("[x]", "a.extend(a)"),
     "tuples in tuples": repeated("(s, side)", "a = (a, a, a)") + "    if a == t:\n        foo(a)\n",
     "lists in lists": repeated("[s, side]", "a = [a, a, a]") + "    if a == t:\n        foo(a)\n",
+    "results of unseen code": repeated("foo(side)", "a = foo(a, a)"),
+    "tuples for unseen code": repeated("(s, side)", "a = (a, a)") + "    foo(a)\n",
+    "partials for unseen code": "    import functools\n"
+    + repeated("foo(side)", "a = functools.partial(foo, a, a)")
+    + "    s.run(a)\n",
     "squared": repeated("3", "a = a * a"),
     "powers": "    a = 9**9**9 + (1 << 10**9) + 2**250**3\n    b = ((2**250)**250)**250\n",
     "large texts": "    a = 'x' * 10**10\n    b = bytes(10**10)\n    c = '%1000000000d' % 3\n",

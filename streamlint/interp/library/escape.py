@@ -189,6 +189,7 @@ def _reached(m: Machine, values: Iterable[Value]) -> list[_Orders]:
         return found
     waiting = [value for value in values if type(value) in _LEADS][::-1]
     seen: set[SymV] = set()
+    nested: dict[int, Value] = {}
     objects: set[int] = set()
     scopes: cells.Seen = set()
     while waiting:
@@ -208,6 +209,11 @@ def _reached(m: Machine, values: Iterable[Value]) -> list[_Orders]:
         elif isinstance(value, (StreamV, EventV, GraphV)):
             found.append(value)
             continue
+        elif id(value) in nested:
+            continue
+        else:
+            # a = (a, a), again and again: each is looked into once. It is kept, so that its number stays its own.
+            nested[id(value)] = value
         inside = [inner for inner in _inside(m, value, scopes) if type(inner) in _LEADS]
         if inside:
             waiting += inside[::-1]

@@ -267,7 +267,7 @@ class SymV:
     """
 
     symbol: Symbol
-    holds: tuple[Value, ...] = ()
+    holds: tuple[Value, ...] = field(default=(), hash=False)
     computes: str = ""
     """The function of ``torch.nn.functional`` that it computes if it is called: a layer of ``torch.nn``."""
 
