@@ -26,7 +26,7 @@ class NewStream:
     null: str | None = None
     """A parameter that, when true, asks for the legacy default stream instead of a new one."""
     wraps: str | None = None
-    """A parameter that, when given, is the stream to wrap: anything with ``__cuda_stream__``."""
+    """A parameter that, when given, is the stream to wrap: a handle, or anything with ``__cuda_stream__``."""
 
 
 @frozen()

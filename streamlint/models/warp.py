@@ -71,7 +71,7 @@ WARP = Framework(
     modules=("warp",),
     functions=(
         Api("init", "", (Pure(),)),
-        Api("Stream", "device priority", (NewStream(StreamKind.BLOCKING),)),
+        Api("Stream", "device priority cuda_stream", (NewStream(StreamKind.BLOCKING, wraps="cuda_stream"),)),
         Api(
             "Event",
             "device cuda_event enable_timing interprocess",
