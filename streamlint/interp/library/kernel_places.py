@@ -200,7 +200,9 @@ class Flow:
 
     def _indexed(self, node: ir.Index, base: str) -> None:
         indices = _indices(node)
-        outermost = indices[0].items[0] if isinstance(indices[0], ir.Seq) else indices[0]
+        outermost = indices[0]
+        if isinstance(outermost, ir.Seq) and outermost.items:  # factor[()] has one place
+            outermost = outermost.items[0]
         told = (
             isinstance(outermost, ir.Name) and outermost.id in self.params and outermost.id not in self.locals
         )
