@@ -212,7 +212,7 @@ def _reached(m: Machine, values: Iterable[Value]) -> list[_Orders]:
         elif id(value) in nested:
             continue
         else:
-            # a = (a, a), again and again: each is looked into once, and kept, so that its number stays its own.
+            # a = (a, a), again and again. What is looked into is kept, so that its number stays its own.
             nested[id(value)] = value
         inside = [inner for inner in _inside(m, value, scopes) if type(inner) in _LEADS]
         if inside:
