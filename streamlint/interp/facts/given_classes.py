@@ -246,9 +246,7 @@ def _guessed(project: Project, scope: Scope, name: str) -> ir.ClassDecl | None:
         said = next((param.annotation for param in scope.function.params if param.name == name), None)
         fitting = [one for one in fitting if not any(_makes(other, one) for other in fitting)]
         fitting = [one for one in fitting if said is None or _may_be_said(project, one, said)]
-        fitting = [
-            one for one in fitting if classes.is_module(project, one) or _counts(project, one, calls[CALL])
-        ]
+        fitting = [one for one in fitting if _tells(project, one, calls[CALL])]
     return fitting[0] if len(fitting) == 1 else None
 
 
@@ -261,10 +259,16 @@ def _makes(cls: ir.ClassDecl, part: ir.ClassDecl) -> bool:
     return cls is not part and any(part.name in decl.names for decl in cls.methods.values())
 
 
-def _counts(project: Project, cls: ir.ClassDecl, call: ir.Call) -> bool:
-    """Whether the number of arguments tells something: functions of one, or of any, are anybody's."""
+def _tells(project: Project, cls: ir.ClassDecl, call: ir.Call) -> bool:
+    """Whether the number of arguments tells something: ``model(*inputs)`` may call anything.
+
+    So may ``f(x)``, if it is no module that is called.
+    """
+    given = sum(not argument.star for argument in call.args)
+    if classes.is_module(project, cls):
+        return given == len(call.args)
     decl = next(one.methods[CALL] for one in project.ancestors(cls)[0] if CALL in one.methods)
-    return len(call.args) >= FEWEST_WORDS and all(param.kind != "*" for param in Target(decl).params())
+    return given >= FEWEST_WORDS and all(param.kind != "*" for param in Target(decl).params())
 
 
 def _may_be_said(project: Project, cls: ir.ClassDecl, annotation: ir.Expr) -> bool:
