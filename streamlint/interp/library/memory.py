@@ -224,6 +224,8 @@ def use(call: Call, effect: fx.Uses) -> None:
         accesses += packed(call, call.value(name), uses)
     if effect.bound:
         accesses += bound(call, "self")
+    if effect.works_in:
+        accesses.append(Access(_of_receiver(call, effect.works_in).id, Mode.WRITE))
     stream = stream_of(call, effect.stream).id
     # A kernel whose source is not seen may only read what it is given.
     doubts = _OPAQUE if effect.packed and uses is None else frozenset()
@@ -247,6 +249,17 @@ def use(call: Call, effect: fx.Uses) -> None:
     spaces = {m.buffers[access.buffer].space for access in accesses}
     if effect.host_waits and spaces & {Space.PINNED, Space.PAGEABLE, Space.MANAGED}:
         m.emit(SyncStream(m.site(call.span), m.lane, stream=stream, name=call.name(), purpose=Purpose.ASIDE))
+
+
+def _of_receiver(call: Call, name: str) -> BufferV:
+    """Memory that an object keeps for itself: a context of TensorRT's has its activations there."""
+    place = symbols.Attr(symbol_of(call.value("self")), name)
+    known = call.m.roles.get(place)
+    if isinstance(known, BufferV):
+        return known
+    made = call.m.new_buffer(name, Space.DEVICE, Origin.ALLOCATED, Flavor.OPAQUE, None)
+    call.m.roles[place] = made
+    return made
 
 
 def _choice(call: Call, effect: fx.Copies | fx.Uses) -> StreamChoice:
