@@ -224,11 +224,14 @@ def use(call: Call, effect: fx.Uses) -> None:
         accesses += packed(call, call.value(name), uses)
     if effect.bound:
         accesses += bound(call, "self")
-    if effect.works_in:
-        accesses.append(Access(_of_receiver(call, effect.works_in).id, Mode.WRITE))
     stream = stream_of(call, effect.stream).id
     # A kernel whose source is not seen may only read what it is given.
     doubts = _OPAQUE if effect.packed and uses is None else frozenset()
+    if effect.works_in:
+        # What it does to its own memory is no guess.
+        accesses = [replace(access, doubts=access.doubts | doubts) for access in accesses]
+        accesses.append(Access(_of_receiver(call, effect.works_in).id, Mode.WRITE))
+        doubts = frozenset()
     launch = Launch(
         m.site(call.span),
         m.lane,
@@ -253,13 +256,10 @@ def use(call: Call, effect: fx.Uses) -> None:
 
 def _of_receiver(call: Call, name: str) -> BufferV:
     """Memory that an object keeps for itself: a context of TensorRT's has its activations there."""
-    place = symbols.Attr(symbol_of(call.value("self")), name)
-    known = call.m.roles.get(place)
-    if isinstance(known, BufferV):
-        return known
-    made = call.m.new_buffer(name, Space.DEVICE, Origin.ALLOCATED, Flavor.OPAQUE, None)
-    call.m.roles[place] = made
-    return made
+    known, owner = call.m.works_in, symbol_of(call.value("self"))
+    if owner not in known:
+        known[owner] = call.m.new_buffer(name, Space.DEVICE, Origin.ALLOCATED, Flavor.OPAQUE, None)
+    return known[owner]
 
 
 def _choice(call: Call, effect: fx.Copies | fx.Uses) -> StreamChoice:

@@ -141,6 +141,8 @@ class Path:
     """Memory that a library has handed out, by the object that takes it back."""
     addresses: dict[BufferId, tuple[Value, ...]] = field(default_factory=dict)
     """What host arrays were made of that hold addresses: ``np.array([int(pointer)], dtype=np.uint64)``."""
+    works_in: dict[Symbol, BufferV] = field(default_factory=dict)
+    """Memory that objects keep for themselves, as a context of TensorRT does: no code sees it."""
     numbered: bool = False
     """Whether the code has made a device of a number that is not known ..."""
     premises: list[str] = field(default_factory=list)
