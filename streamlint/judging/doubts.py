@@ -269,9 +269,9 @@ def _of_outside_calls(judged: Judged, problem: Problem, first: OpId, run: Run) -
         finished = handed or _is_finished_elsewhere(judged, first, later, run)
         if not many and (run.entry.one_of_several or finished):
             doubts.add(Doubt.SOME_PATHS)
-        if many and run.entry.called_in(later.at.call) in run.entry.steps_of_ordering:
+        if run.entry.called_in(later.at.call) in run.entry.steps_of_ordering:
             # next() waits for self.copies and then calls preload(): who calls that by itself, behind next(),
-            # leaves out what next() does first.
+            # leaves out what next() does first. run() ends with .tolist(), and calls prepare(rows) before.
             doubts.add(Doubt.SOME_PATHS)
         if run.entry.ordered_by_hooks:
             # fetch() before each step, and a hook of every layer that waits for what it has fetched.

@@ -244,7 +244,7 @@ def _is_step_of_ordering(module: ir.Module, methods: Methods, name: str) -> bool
         if name not in steps or decl.name in ("__init__", name):
             continue
         others = (methods.reach[other] for other in steps & methods.reach.keys() - {name})
-        if any(joins.orders(module, names) for names in (decl.names, *others)):
+        if any(joins.orders(module, names) for names in (decl.names, *others)) or joins.reads(decl):
             return True
         if joins.chooses_streams(module, decl.names):
             return True

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from streamlint import ir
 from streamlint.interp.facts import scopes, text_order, touching
 from streamlint.interp.state.kept import Kept
-from streamlint.models import python, vocabulary
+from streamlint.models import python, torch, vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,6 +26,11 @@ _BY_OWNERS: Kept[ir.ClassDecl, frozenset[str]] = Kept()
 def orders(module: ir.Module, names: frozenset[str]) -> bool:
     """Whether code with these names may make a stream or the host wait."""
     return not vocabulary.known_to(module.roots, vocabulary.ORDERS).isdisjoint(names)
+
+
+def reads(decl: ir.FunctionDecl) -> bool:
+    """Whether a function may ask a tensor for its values, for which the host waits: ``ids.tolist()``."""
+    return not torch.HOST_READ_METHODS.isdisjoint(decl.called)
 
 
 def chooses_streams(module: ir.Module, names: frozenset[str]) -> bool:
