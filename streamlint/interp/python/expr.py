@@ -22,6 +22,7 @@ from streamlint.interp.python import (
     containers,
     executors,
     inner_functions,
+    joined_lists,
     objects,
     parting,
     text,
@@ -104,10 +105,7 @@ def evaluate(m: Machine, e: ir.Expr, *, called: bool = False) -> Value:
         case ir.Slice():
             return SliceV(*(evaluate(m, part) if part is not None else None for part in (e.lo, e.hi, e.step)))
         case ir.Seq():
-            items = sequence(m, e.items)
-            if e.kind == "tuple":
-                return m.new_tuple(items)
-            return m.new_list(items, shape=Shape.SET if e.kind == "set" else Shape.LIST)
+            return sequence(m, e)
         case ir.DictDisplay():
             return dictionary(m, e)
         case ir.Star():
@@ -141,15 +139,24 @@ def evaluate(m: Machine, e: ir.Expr, *, called: bool = False) -> Value:
             assert_never(e)
 
 
-def sequence(m: Machine, items: tuple[ir.Expr, ...]) -> list[Value]:
-    out: list[Value] = []
-    for item in items:
-        if isinstance(item, ir.Star):
-            listed = elements.listed(m, evaluate(m, item.value))
-            out.extend(listed if listed is not None else [])
-        else:
-            out.append(evaluate(m, item))
-    return out
+def sequence(m: Machine, e: ir.Seq) -> Value:
+    known: list[Value] = []
+    parts: list[Value | list[Value]] = []
+    for item in e.items:
+        value = evaluate(m, item)
+        items = elements.listed(m, value) if isinstance(item, ir.Star) else [value]
+        if items is None:
+            parts += [known, value] if known else [value]
+            known = []
+        known += items or []
+    if parts and e.kind != "set":
+        rest = [known] if known else []
+        if (made := joined_lists.displayed(m, [*parts, *rest], e.kind, e.span)) is not None:
+            return made
+    known = [item for part in parts if isinstance(part, list) for item in part] + known
+    if e.kind == "tuple":
+        return m.new_tuple(known)
+    return m.new_list(known, shape=Shape.SET if e.kind == "set" else Shape.LIST)
 
 
 def dictionary(m: Machine, e: ir.DictDisplay) -> Value:
@@ -206,9 +213,9 @@ def binary(m: Machine, op: str, left: Value, right: Value, e: ir.Binary | ir.Aug
             return SymV(symbols.Binary(op, symbol_of(left), symbol_of(right)))
         case (TupleV(a), BufferV(flavor=Flavor.OPAQUE) | SymV()) if op == "+":
             # (first,) + rest[1:]: what is added to a tuple is one, of a length that is not known
-            return container_methods.with_rest(m, a, right)
+            return joined_lists.with_rest(m, a, right)
         case (BufferV(flavor=Flavor.OPAQUE) | SymV(), TupleV(b)) if op == "+":
-            return container_methods.with_rest(m, b, left)
+            return joined_lists.with_rest(m, b, left)
         case (TupleV(), _) | (_, TupleV()) if op == "+":
             # (x,) + rest: a longer tuple, which computes nothing.
             return m.fresh("tuple", e.span, (left, right))
@@ -218,7 +225,11 @@ def binary(m: Machine, op: str, left: Value, right: Value, e: ir.Binary | ir.Aug
             both = all(isinstance(side, BufferV) and side.id in m.forms.masks for side in (left, right))
             return sizes.as_mask(m, made) if both and op in "&|^" else made
         case (HeapV() as a, HeapV() as b) if op == "+" and m.heap[a.id].shape is Shape.LIST:
-            return container_methods.joined(m, a, b)
+            return joined_lists.joined(m, a, b, e.span)
+        case (SymV() as a, HeapV() as b) if (
+            op == "+" and (made_of := joined_lists.with_end(m, a, b)) is not None
+        ):
+            return made_of
         case (TupleV(a), TupleV(b)) if op == "+":
             return m.new_tuple(a + b)
         case (HeapV() as a, ConstV(int() as times)) if (
