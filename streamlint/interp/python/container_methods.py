@@ -9,6 +9,7 @@ from streamlint.interp.python import keys, some_element
 from streamlint.interp.python.alike import like
 from streamlint.interp.python.containers import (
     is_walked_by_key,
+    lazy,
     of_its_own,
     put,
     where,

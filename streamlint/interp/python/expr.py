@@ -18,7 +18,6 @@ from streamlint.interp.python import (
     calls,
     comparisons,
     conditions,
-    container_methods,
     containers,
     executors,
     inner_functions,
@@ -105,7 +104,8 @@ def evaluate(m: Machine, e: ir.Expr, *, called: bool = False) -> Value:
         case ir.Slice():
             return SliceV(*(evaluate(m, part) if part is not None else None for part in (e.lo, e.hi, e.step)))
         case ir.Seq():
-            return sequence(m, e)
+            given = [(evaluate(m, item), isinstance(item, ir.Star)) for item in e.items]
+            return joined_lists.displayed(m, e.kind, given, e.span)
         case ir.DictDisplay():
             return dictionary(m, e)
         case ir.Star():
@@ -137,26 +137,6 @@ def evaluate(m: Machine, e: ir.Expr, *, called: bool = False) -> Value:
             return text.formatted(m, e, operands) if e.why == "f-string" else m.fresh(e.why, e.span)
         case _:
             assert_never(e)
-
-
-def sequence(m: Machine, e: ir.Seq) -> Value:
-    known: list[Value] = []
-    parts: list[Value | list[Value]] = []
-    for item in e.items:
-        value = evaluate(m, item)
-        items = elements.listed(m, value) if isinstance(item, ir.Star) else [value]
-        if items is None:
-            parts += [known, value] if known else [value]
-            known = []
-        known += items or []
-    if parts and e.kind != "set":
-        rest = [known] if known else []
-        if (made := joined_lists.displayed(m, [*parts, *rest], e.kind, e.span)) is not None:
-            return made
-    known = [item for part in parts if isinstance(part, list) for item in part] + known
-    if e.kind == "tuple":
-        return m.new_tuple(known)
-    return m.new_list(known, shape=Shape.SET if e.kind == "set" else Shape.LIST)
 
 
 def dictionary(m: Machine, e: ir.DictDisplay) -> Value:

@@ -1,8 +1,8 @@
 """Lists of unknown length of which the end is known: ``units[1:] + [None]``, ``[*pages, None]``.
 
-Who walks one comes by the first elements of the part that is not known, which stand for all of them, and then by
-those that are known to stand at the end: ``for unit, following in zip(units, units[1:] + [None])`` fetches nothing
-behind the last unit.
+Who walks one comes by the first elements of the part that is not known, which stand for all of them, and then
+by those that are known to stand at the end: ``for unit, following in zip(units, units[1:] + [None])`` fetches
+nothing behind the last unit.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ def with_rest(m: Machine, known: tuple[Value, ...], rest: Value) -> HeapV:
 
 
 def joined(m: Machine, a: HeapV, b: HeapV, span: Span) -> HeapV:
-    """``a + b``: ``(hops[1:] + [None])[k]`` is ``hops[k + 1]``, as long as there is one, and ends with None."""
+    """``a + b``: ``(hops[1:] + [None])[k]`` is ``hops[k + 1]`` while there is one; the last is None."""
     first, second = m.heap[a.id], m.heap[b.id]
     if first.open and second.open and not first.items and not second.items:
         return lazy(m, CHAIN, [a, b])
     if first.open and (first.role == SLICE or not first.items):
-        part, end = first.items if first.role == SLICE else [a, ConstV(0)], second.items
-        made = lazy(m, SLICE, part[:2] if second.open else [*part, *end])
+        walked: list[Value] = list(first.items) if first.role == SLICE else [a, ConstV(0)]
+        made = lazy(m, SLICE, walked[:2] if second.open else [*walked, *second.items])
         m.heap[made.id].kind, m.heap[made.id].sample = first.kind, first.sample or second.sample
         return made
     made = m.new_list(chain.from_iterable(part.items for part in (first, second) if not part.role))
@@ -82,11 +82,26 @@ def _part(m: Machine, unknown: Value) -> list[Value]:
     return [unknown, ConstV(0)]
 
 
-def displayed(m: Machine, parts: Sequence[Value | list[Value]], kind: str, span: Span) -> HeapV | None:
-    """``[first, *rest, None]``: lists stand for elements that are known, values for what a star spreads.
+def displayed(m: Machine, kind: str, given: Sequence[tuple[Value, bool]], span: Span) -> Value:
+    """``[first, *rest, None]``, a tuple or a set; beside each value stands whether a star spreads it."""
+    known: list[Value] = []
+    parts: list[Value | list[Value]] = []
+    for value, spread in given:
+        items = elements.listed(m, value) if spread else [value]
+        if items is None:
+            parts += [known, value] if known else [value]
+            known = []
+        known += items or []
+    if parts and kind != "set" and (made := one_list(m, [*parts, known], kind, span)) is not None:
+        return made
+    known = [item for part in parts if isinstance(part, list) for item in part] + known
+    if kind == "tuple":
+        return m.new_tuple(known)
+    return m.new_list(known, shape=Shape.SET if kind == "set" else Shape.LIST)
 
-    None where the elements of each are known, or nothing is.
-    """
+
+def one_list(m: Machine, parts: Sequence[Value | list[Value]], kind: str, span: Span) -> HeapV | None:
+    """Lists stand for elements that are known, values for parts of unknown length; None if one is no list."""
     made: HeapV | None = None
     for part in parts:
         if isinstance(part, list):

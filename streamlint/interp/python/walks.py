@@ -73,7 +73,7 @@ def one_after_the_other(m: Machine, parts: list[Value], span: Span) -> HeapV:
         return m.new_list((item for items in known for item in items), kind="chain")
     if listed[0] is None and len(known) == len(parts) - 1:
         end = [item for items in known for item in items]
-        made = joined_lists.displayed(m, [parts[0], end], containers.CHAIN, span)
+        made = joined_lists.one_list(m, [parts[0], end], containers.CHAIN, span)
         if made is not None:
             return made
     return containers.lazy(m, containers.CHAIN, parts)
