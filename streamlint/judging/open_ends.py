@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streamlint.judging import evidence
 from streamlint.judging.call_ends import OpenEnd, Unawaited
 from streamlint.judging.owners import is_waited_for_by_owner
 from streamlint.judging.responsibility import (
     has_handle,
     is_argument,
-    is_device_memory,
     is_of_caller,
     plain_name,
 )
@@ -87,7 +87,7 @@ def _reads_device_memory(judged: Judged, problem: Problem) -> bool:
     if not isinstance(later, (Launch, Copy)) or later.choice is StreamChoice.NAMED:
         return False
     reads = any(access.buffer == problem.buffer and access.mode.reads for access in later.accesses)
-    return reads and is_device_memory(judged, problem)
+    return reads and evidence.is_device_memory(judged, problem)
 
 
 def read_by_caller(judged: Judged, problem: Problem) -> Unawaited | None:
