@@ -18,7 +18,9 @@ from streamlint.trace import (
     Evidence,
     Free,
     HostAccess,
+    HostEffect,
     Launch,
+    Makes,
     Mode,
     Origin,
     Space,
@@ -198,3 +200,49 @@ def surely_uses(judged: Judged, problem: Problem, op: Op) -> bool:
         access.buffer == problem.buffer and access.mode.writes for access in other.accesses
     )
     return overwrites or len({access.buffer for access in op.accesses}) == 1
+
+
+def _is_used_beside(judged: Judged, problem: Problem, later: Launch) -> bool:
+    """Whether the same call also computes with the argument on the current stream, and not only aside.
+
+    ``q = self.q(x)``, and ``with torch.cuda.stream(self.side): k = self.k(x)``: two layers, of which nothing
+    is known, get the same tensor.
+    """
+    assert problem.earlier is not None
+    current = stream_of(judged.op(problem.earlier))
+    assert problem.buffer is not None
+    return any(
+        isinstance(op, Launch)
+        and op.stream == current
+        and op.at.call == later.at.call
+        and op.makes is Makes.VALUES
+        and any(access.buffer == problem.buffer and access.mode.reads for access in op.accesses)
+        for op in map(judged.op, judged.uses(problem.buffer))
+    )
+
+
+def is_device_memory(judged: Judged, problem: Problem) -> bool:
+    """Whether an argument is surely on the device: by its making, or because of what is done with it aside.
+
+    A download shows it, and so does computing with a parameter itself. ``batch["x"]`` may be anything, and
+    ``x.clone().cuda()`` inside of a stream's block may well begin on the host. A copy to
+    ``self.device``, which is the host on some paths, is no download: nothing is on a device then.
+    """
+    assert problem.buffer is not None
+    buffer = judged.trace.buffers[problem.buffer]
+    if buffer.space is not Space.UNKNOWN:
+        return buffer.space in (Space.DEVICE, Space.MANAGED)
+    match judged.op(problem.later):
+        case Copy(dst=dst, host=HostEffect.ASYNC, name="copy_"):
+            # PyTorch's staging.copy_(x, non_blocking=True). Libraries without a current stream name the
+            # stream of each call: their arguments are pending on none that is known.
+            return judged.trace.buffers[dst.buffer].space is Space.PINNED
+        case Launch() as later:
+            known = Doubt.OPAQUE not in problem.doubts or _is_used_beside(judged, problem, later)
+            return known and later.makes is Makes.VALUES and _is_argument(buffer)
+        case _:
+            return False
+
+
+def _is_argument(buffer: Buffer) -> bool:
+    return buffer.passed is not None and buffer.passed.is_argument

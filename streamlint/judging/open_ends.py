@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streamlint.judging import evidence
 from streamlint.judging.call_ends import OpenEnd, Unawaited
 from streamlint.judging.forgotten_ends import has_handle
 from streamlint.judging.owners import is_argument, is_of_caller, is_waited_for_by_owner, plain_name
-from streamlint.judging.responsibility import is_device_memory
 from streamlint.rules.base import is_entry, is_handed_out, is_read_by_caller, is_return, stream_of
 from streamlint.trace import Copy, Doubt, Launch, Origin, StreamChoice, StreamKind
 
@@ -82,7 +82,7 @@ def _reads_device_memory(judged: Judged, problem: Problem) -> bool:
     if not isinstance(later, (Launch, Copy)) or later.choice is StreamChoice.NAMED:
         return False
     reads = any(access.buffer == problem.buffer and access.mode.reads for access in later.accesses)
-    return reads and is_device_memory(judged, problem)
+    return reads and evidence.is_device_memory(judged, problem)
 
 
 def read_by_caller(judged: Judged, problem: Problem) -> Unawaited | None:

@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.interp.facts import joins
+from streamlint.judging import evidence
 from streamlint.judging.forgotten_ends import forgot_the_end, source, waits_for_itself
-from streamlint.judging.owners import is_argument, is_handed_in, is_made_in, is_own, plain_name
+from streamlint.judging.owners import is_handed_in, is_made_in, is_own, plain_name
 from streamlint.order.hb import Verdict
 from streamlint.rules.base import (
     Judged,
@@ -27,17 +28,14 @@ from streamlint.trace import (
     BufferId,
     Copy,
     Doubt,
-    HostEffect,
     KeepAlive,
     Launch,
-    Makes,
     Op,
     OpId,
     Origin,
     Purpose,
     Record,
     Role,
-    Space,
     Stream,
     StreamChoice,
     StreamId,
@@ -74,8 +72,11 @@ def answered(judged: Judged, problem: Problem, entry: Entry) -> frozenset[Doubt]
 
 
 def callers_show(judged: Judged, problem: Problem, entry: Entry) -> bool:
-    """Whether what is pending at the entry is seen in other methods: ``self.decode(self.forward(x))``."""
-    return entry.has_callers and not _is_allocated_here(judged, problem)
+    """Whether what is pending at the entry is seen in other code: ``self.decode(self.forward(x))``."""
+    if entry.has_callers:
+        return not _is_allocated_here(judged, problem)
+    passed = judged.trace.buffers[problem.buffer].passed if problem.buffer is not None else None
+    return passed is not None and (entry.called_in(passed.call), passed.name) in entry.arguments_in_sight
 
 
 def called_with_pending(judged: Judged, problem: Problem, entry: Entry) -> str:
@@ -185,7 +186,7 @@ def _took_responsibility(judged: Judged, problem: Problem, entry: Entry) -> bool
     for_itself = used_on is not None and waits_for_itself(judged, problem, used_on)
     if isinstance(later, Launch) and for_itself:
         return True
-    if not is_device_memory(judged, problem):
+    if not evidence.is_device_memory(judged, problem):
         return False
     if (isinstance(later, Copy) and for_itself) or is_forked_by_caller(judged, used_on, entry):
         return for_itself
@@ -298,45 +299,3 @@ def _waits_for_another(judged: Judged, problem: Problem) -> bool:
         return False
     waits = part(judged.index.waits.get(used_on, []), first=problem.earlier + 1, before=problem.later)
     return any(source(judged, wait) != current for wait in waits)
-
-
-def _is_used_beside(judged: Judged, problem: Problem, later: Launch) -> bool:
-    """Whether the same call also computes with the argument on the current stream, and not only aside.
-
-    ``q = self.q(x)``, and ``with torch.cuda.stream(self.side): k = self.k(x)``: two layers, of which nothing
-    is known, get the same tensor.
-    """
-    assert problem.earlier is not None
-    current = stream_of(judged.op(problem.earlier))
-    assert problem.buffer is not None
-    return any(
-        isinstance(op, Launch)
-        and op.stream == current
-        and op.at.call == later.at.call
-        and op.makes is Makes.VALUES
-        and any(access.buffer == problem.buffer and access.mode.reads for access in op.accesses)
-        for op in map(judged.op, judged.uses(problem.buffer))
-    )
-
-
-def is_device_memory(judged: Judged, problem: Problem) -> bool:
-    """Whether an argument is surely on the device: by its making, or because of what is done with it aside.
-
-    A download shows it, and so does computing with a parameter itself. ``batch["x"]`` may be anything, and
-    ``x.clone().cuda()`` inside of a stream's block may well begin on the host. A copy to
-    ``self.device``, which is the host on some paths, is no download: nothing is on a device then.
-    """
-    assert problem.buffer is not None
-    buffer = judged.trace.buffers[problem.buffer]
-    if buffer.space is not Space.UNKNOWN:
-        return buffer.space in (Space.DEVICE, Space.MANAGED)
-    match judged.op(problem.later):
-        case Copy(dst=dst, host=HostEffect.ASYNC, name="copy_"):
-            # PyTorch's staging.copy_(x, non_blocking=True). Libraries without a current stream name the
-            # stream of each call: their arguments are pending on none that is known.
-            return judged.trace.buffers[dst.buffer].space is Space.PINNED
-        case Launch() as later:
-            known = Doubt.OPAQUE not in problem.doubts or _is_used_beside(judged, problem, later)
-            return known and later.makes is Makes.VALUES and is_argument(buffer)
-        case _:
-            return False

@@ -83,6 +83,8 @@ class Construction:
     cls: ir.ClassDecl
     in_sight: bool = True
     """Whether other code of the module made such an object, or got one, before the class was looked at."""
+    arguments_in_sight: frozenset[tuple[str, str]] = frozenset()
+    """Methods and parameters for which code of the module passes memory of its own: see ``Entry``."""
     _kept: list[_Kept] = field(default_factory=list)
     """What was used last stands last."""
     _last: Machine | None = field(default=None, repr=False)

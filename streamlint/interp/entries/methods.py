@@ -75,6 +75,7 @@ def alone_and_in_pairs(
     cls = construction.cls
     constructor = cls.methods.get("__init__")
     construction.in_sight = constructor is None or told.is_covered(module, constructor)
+    construction.arguments_in_sight = told.shows_arguments(cls)
     methods = methods_of(project, cls)
     own = [decl for decl in methods.by_name.values() if is_relevant(project, decl, among)]
     public = [decl for decl in own if methods.may_be_called(decl)]
@@ -161,6 +162,7 @@ def sequence(
         ),
         is_step=names[0] in methods.steps - methods.hooks,
         has_callers=names[0] in methods.called,
+        arguments_in_sight=construction.arguments_in_sight,
         of_autograd=methods.packs.issuperset(names),
         # Who calls handle.wait() of whatever it gets hands on what that gives: another class is meant.
         asked_by_others=construction.in_sight

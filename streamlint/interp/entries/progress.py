@@ -115,6 +115,15 @@ class Told:
             for driven in self.driven
         )
 
+    def shows_arguments(self, cls: ir.ClassDecl) -> frozenset[tuple[str, str]]:
+        """The methods of a class with the parameters for which some entry passes memory of its own.
+
+        ``with self.halo.stream: self.q *= 0.5`` and then ``self.halo.exchange(self.q)``: nothing is pending.
+        """
+        key = f"{cls.module}:{cls.qualname}"
+        calls = (call for driven in self.driven for call in driven if call.cls == key)
+        return frozenset((call.method, name) for call in calls for name in call.shown)
+
     def shows_loop(self, cls: ir.ClassDecl, name: str) -> bool:
         """Whether some entry calls a method in a loop on an object of its own, again and again."""
         key = f"{cls.module}:{cls.qualname}"

@@ -103,6 +103,9 @@ class Entry:
     order_in_sight: bool = False
     """Whether code of the module constructs such an object itself and calls these methods: its order of calls
     is judged where it runs."""
+    arguments_in_sight: frozenset[tuple[str, str]] = frozenset()
+    """Methods with the parameters for which code of the module passes memory of its own to an object of its
+    own: what is pending on it is seen there."""
     loop_in_sight: bool = False
     """The same of one method that is called in a loop, again and again."""
     one_of_several: bool = False

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.frozen import frozen
-from streamlint.interp.facts import classes, decorators, kinds, scopes, touching, writes
+from streamlint.interp.facts import classes, decorators, scopes, touching, writes
 from streamlint.interp.state.budgets import Most
 from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.scope import Target
@@ -57,22 +57,11 @@ class Given:
 
 def of_parameter(project: Project, target: Target, param: str) -> Given | None:
     """The class of what callers pass, if it is one of the tree."""
-    return _kept(
+    return kept(
         project,
         (target.span, param),
         lambda: _shown(project, target, param, MOST_STEPS.number),
         lambda: _guessed_parameter(project, target, param),
-    )
-
-
-def of_element(project: Project, target: Target, param: str) -> Given | None:
-    """The class of the elements of what callers pass: ``handles: list[Handle]``."""
-    annotations = (known.annotation for known in target.params() if known.name == param)
-    return _kept(
-        project,
-        (target.span, f"{param}[]"),
-        lambda: _held(project, target.module, next(annotations, None)),
-        lambda: None,
     )
 
 
@@ -88,7 +77,7 @@ def of_field(project: Project, cls: ir.ClassDecl, name: str) -> ir.ClassDecl | N
 
 def of_name(project: Project, scope: Scope, name: str) -> Given | None:
     """The class of what a name of a function stands for: ``for handle in handles: handle.unshard(side)``."""
-    return _kept(
+    return kept(
         project,
         (scope.function.span, name),
         lambda: None,
@@ -99,20 +88,20 @@ def of_name(project: Project, scope: Scope, name: str) -> Given | None:
 _GIVEN: Kept[tuple[Span, str], Given | None] = Kept()
 
 
-def _kept(
+def kept(
     project: Project,
     place: tuple[Span, str],
     show: Callable[[], ir.ClassDecl | None],
     guess: Callable[[], ir.ClassDecl | None],
 ) -> Given | None:
-    kept = project.kept(_GIVEN)
-    if place not in kept:
-        kept[place] = None  # as long as it is looked for: functions may call each other in a circle
+    given = project.kept(_GIVEN)
+    if place not in given:
+        given[place] = None  # as long as it is looked for: functions may call each other in a circle
         shown = show()
         found = shown or guess()
         if found is not None and not _has_no_objects(project, found):
-            kept[place] = Given(found, shown is not None, _works_with_streams(project, found))
-    return kept[place]
+            given[place] = Given(found, shown is not None, _works_with_streams(project, found))
+    return given[place]
 
 
 def _has_no_objects(project: Project, cls: ir.ClassDecl) -> bool:
@@ -139,25 +128,21 @@ def _shown(project: Project, target: Target, param: str, steps: int) -> ir.Class
     return _passed(project, target, param, steps)
 
 
-def _held(project: Project, module: str, annotation: ir.Expr | None) -> ir.ClassDecl | None:
-    """The class of what is in a container: ``list[Handle]``, ``dict[str, Handle]``."""
-    return _only({scopes.class_named_by(project, module, part) for part in kinds.held(annotation)})
-
-
-def _only(classes: set[ir.ClassDecl | None]) -> ir.ClassDecl | None:
+def only(classes: set[ir.ClassDecl | None]) -> ir.ClassDecl | None:
     known = classes - {None}
     return known.pop() if len(known) == 1 else None
 
 
 def _passed(project: Project, target: Target, param: str, steps: int) -> ir.ClassDecl | None:
     """The class that all calls which show one agree on."""
-    return _only(
-        {
-            _of_expression(project, scope, e, steps)
-            for scope, call in _calls(project, target)
-            if (e := scopes.argument_of(call, param, target.positional())) is not None
-        }
-    )
+    return only({of_expression(project, scope, e, steps) for scope, e in arguments(project, target, param)})
+
+
+def arguments(project: Project, target: Target, param: str) -> Iterator[tuple[Scope, ir.Expr]]:
+    """What calls pass for a parameter."""
+    for scope, call in _calls(project, target):
+        if (e := scopes.argument_of(call, param, target.positional())) is not None:
+            yield scope, e
 
 
 def _calls(project: Project, target: Target) -> Iterator[tuple[Scope, ir.Call]]:
@@ -165,7 +150,7 @@ def _calls(project: Project, target: Target) -> Iterator[tuple[Scope, ir.Call]]:
     return iter(scopes.calls_of(project, target) or scopes.calls_elsewhere(project, target))
 
 
-def _of_expression(project: Project, scope: Scope, e: ir.Expr, steps: int) -> ir.ClassDecl | None:
+def of_expression(project: Project, scope: Scope, e: ir.Expr, steps: int) -> ir.ClassDecl | None:
     """The class of what an expression stands for: a call of the class, or what holds the object it made."""
     if steps <= 0:
         project.budgets.cut(MOST_STEPS)
@@ -204,11 +189,11 @@ def _of_attribute(
         if name in decl.stored and (inside := scopes.scope_of(scope.module, decl, cls)) is not None
         for e in writes.on_receiver(project, inside, name)
     )
-    return _only({_of_expression(project, inside, e, steps - 1) for inside, e in held})
+    return only({of_expression(project, inside, e, steps - 1) for inside, e in held})
 
 
 def _one_class(project: Project, scope: Scope, held: Iterable[ir.Expr], steps: int) -> ir.ClassDecl | None:
-    return _only({_of_expression(project, scope, e, steps - 1) for e in held})
+    return only({of_expression(project, scope, e, steps - 1) for e in held})
 
 
 # ----------------------------------------------------------------------------- what use suggests

@@ -48,7 +48,11 @@ def resized(m: Machine, view: BufferV, size: Value, span: Span) -> BufferV:
         m.forms.emptied.add(view.id)
         giving_up.drop(m, view, span, "resize_(0)")
         return view
-    return _anew(m, view, span)
+    whole = BufferV(view.id, (), view.flavor)
+    made = _anew(m, whole, span)
+    # The page and all that stand for it: what was allocated anew before, in each step, too.
+    m.life.moved[view.id] = made
+    return made
 
 
 def base(m: Machine, view: BufferV) -> Value:

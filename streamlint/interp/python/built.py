@@ -55,7 +55,7 @@ def made(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value], spa
         case "zip":
             return _zipped(m, args, span)
         case "chain":
-            return walks.one_after_the_other(m, [_walked(m, part, span) for part in args])
+            return walks.one_after_the_other(m, [_walked(m, part, span) for part in args], span)
         case "cycle":
             return iterators.cycle(m, first)
         case "count":

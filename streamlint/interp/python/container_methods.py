@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from streamlint.interp.library import monitors
 from streamlint.interp.python import keys, some_element
 from streamlint.interp.python.alike import like
 from streamlint.interp.python.containers import (
-    CHAIN,
-    SLICE,
     is_walked_by_key,
     lazy,
     of_its_own,
@@ -42,33 +39,6 @@ if TYPE_CHECKING:
 
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
-
-
-def with_rest(m: Machine, known: tuple[Value, ...], rest: Value) -> HeapV:
-    """``(first,) + rest``, where of ``rest`` only is known that it is a tuple."""
-    made = m.new_list(known, kind="tuple")
-    m.heap[made.id].open, m.heap[made.id].sample = (
-        True,
-        SymV(symbols.Item(symbol_of(rest), symbols.EACH), (rest,)),
-    )
-    return made
-
-
-def joined(m: Machine, a: HeapV, b: HeapV) -> HeapV:
-    """``a + b``: ``(hops[1:] + [None])[k]`` is ``hops[k + 1]``, as long as there is one."""
-    first = m.heap[a.id]
-    if first.open and m.heap[b.id].open and not first.items and not m.heap[b.id].items:
-        return lazy(m, CHAIN, [a, b])
-    if first.open and (first.role == SLICE or not first.items):
-        made = lazy(m, SLICE, list(first.items) if first.role == SLICE else [a, ConstV(0)])
-        m.heap[made.id].kind, m.heap[made.id].sample = first.kind, first.sample or m.heap[b.id].sample
-        return made
-    made = m.new_list(chain(m.heap[a.id].items, m.heap[b.id].items))
-    for part in (m.heap[a.id], m.heap[b.id]):
-        if part.open:
-            m.heap[made.id].open, m.heap[made.id].born = True, part.born
-            m.heap[made.id].sample = m.heap[made.id].sample or part.sample
-    return made
 
 
 def bounded_by(m: Machine, made: Value, most: Value | None) -> Value:

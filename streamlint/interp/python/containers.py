@@ -328,7 +328,9 @@ def _place(m: Machine, held: HeapObject, at: Symbol) -> Symbol:
 
 
 SLICE = "slice"
-"""``hops[1:]`` of a list of unknown length: element ``k`` of it is element ``k + 1`` of the list."""
+"""``hops[1:]`` of a list of unknown length: element ``k`` of it is element ``k + 1`` of the list.
+
+Its items are the list, 1, and what is known to stand behind the others: None of ``hops[1:] + [None]``."""
 CHAIN = "chain"
 """``firsts + seconds`` of two such lists: what each walk comes by."""
 
@@ -355,12 +357,17 @@ def _is_rest(at: SliceV) -> bool:
 
 
 def _of_slice(m: Machine, held: HeapObject, at: Value, span: Span) -> Value:
-    whole, first = held.items[0], held.items[1]
+    whole, first, *end = held.items
     match at, first:
         case ConstV(int() as i), ConstV(int() as lo) if i >= 0:
             return index(m, whole, ConstV(i + lo), span)
+        case ConstV(int() as i), _ if -len(end) <= i < 0:
+            return end[i]
         case SliceV(lo=ConstV(int() as more)), ConstV(int() as lo) if _is_rest(at):
-            return index(m, whole, replace(at, lo=ConstV(lo + more)), span)
+            made = index(m, whole, replace(at, lo=ConstV(lo + more)), span)
+            if isinstance(made, HeapV) and m.heap[made.id].role == SLICE:
+                m.heap[made.id].items += end
+            return made
         case _:
             return index(m, whole, at, span)
 

@@ -18,10 +18,10 @@ from streamlint.interp.python import (
     calls,
     comparisons,
     conditions,
-    container_methods,
     containers,
     executors,
     inner_functions,
+    joined_lists,
     objects,
     parting,
     text,
@@ -104,10 +104,8 @@ def evaluate(m: Machine, e: ir.Expr, *, called: bool = False) -> Value:
         case ir.Slice():
             return SliceV(*(evaluate(m, part) if part is not None else None for part in (e.lo, e.hi, e.step)))
         case ir.Seq():
-            items = sequence(m, e.items)
-            if e.kind == "tuple":
-                return m.new_tuple(items)
-            return m.new_list(items, shape=Shape.SET if e.kind == "set" else Shape.LIST)
+            given = [(evaluate(m, item), isinstance(item, ir.Star)) for item in e.items]
+            return joined_lists.displayed(m, e.kind, given, e.span)
         case ir.DictDisplay():
             return dictionary(m, e)
         case ir.Star():
@@ -139,17 +137,6 @@ def evaluate(m: Machine, e: ir.Expr, *, called: bool = False) -> Value:
             return text.formatted(m, e, operands) if e.why == "f-string" else m.fresh(e.why, e.span)
         case _:
             assert_never(e)
-
-
-def sequence(m: Machine, items: tuple[ir.Expr, ...]) -> list[Value]:
-    out: list[Value] = []
-    for item in items:
-        if isinstance(item, ir.Star):
-            listed = elements.listed(m, evaluate(m, item.value))
-            out.extend(listed if listed is not None else [])
-        else:
-            out.append(evaluate(m, item))
-    return out
 
 
 def dictionary(m: Machine, e: ir.DictDisplay) -> Value:
@@ -206,9 +193,9 @@ def binary(m: Machine, op: str, left: Value, right: Value, e: ir.Binary | ir.Aug
             return SymV(symbols.Binary(op, symbol_of(left), symbol_of(right)))
         case (TupleV(a), BufferV(flavor=Flavor.OPAQUE) | SymV()) if op == "+":
             # (first,) + rest[1:]: what is added to a tuple is one, of a length that is not known
-            return container_methods.with_rest(m, a, right)
+            return joined_lists.with_rest(m, a, right)
         case (BufferV(flavor=Flavor.OPAQUE) | SymV(), TupleV(b)) if op == "+":
-            return container_methods.with_rest(m, b, left)
+            return joined_lists.with_rest(m, b, left)
         case (TupleV(), _) | (_, TupleV()) if op == "+":
             # (x,) + rest: a longer tuple, which computes nothing.
             return m.fresh("tuple", e.span, (left, right))
@@ -218,7 +205,11 @@ def binary(m: Machine, op: str, left: Value, right: Value, e: ir.Binary | ir.Aug
             both = all(isinstance(side, BufferV) and side.id in m.forms.masks for side in (left, right))
             return sizes.as_mask(m, made) if both and op in "&|^" else made
         case (HeapV() as a, HeapV() as b) if op == "+" and m.heap[a.id].shape is Shape.LIST:
-            return container_methods.joined(m, a, b)
+            return joined_lists.joined(m, a, b, e.span)
+        case (SymV() as a, HeapV() as b) if (
+            op == "+" and (made_of := joined_lists.with_end(m, a, b)) is not None
+        ):
+            return made_of
         case (TupleV(a), TupleV(b)) if op == "+":
             return m.new_tuple(a + b)
         case (HeapV() as a, ConstV(int() as times)) if (

@@ -31,7 +31,7 @@ from streamlint.interp.state.values import (
     Value,
 )
 from streamlint.models.schema import Lib
-from streamlint.trace import Barrier, Doubt
+from streamlint.trace import Barrier, Doubt, Origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -242,7 +242,7 @@ def run_function(
     m.frames.append(frame)
     m.calls.append(span)
     m.covered.add(f"{function.module}:{function.qualname}")
-    _note_driven(m, func)
+    _note_driven(m, func, frame)
     frame.begun, objects = len(m.ops), len(m.heap)
     try:
         m.python.run_block(m, function.body)
@@ -278,7 +278,7 @@ def activation(
     return frame
 
 
-def _note_driven(m: Machine, func: FuncV) -> None:
+def _note_driven(m: Machine, func: FuncV, frame: Frame) -> None:
     """Keeps which methods of its own objects a program calls: it shows in which order they are meant.
 
     Of an object that it is given, only a loop does: ``for _ in range(n): halo.start(); halo.wait()``.
@@ -289,7 +289,13 @@ def _note_driven(m: Machine, func: FuncV) -> None:
     endless = not all(_is_or_holds(item, receiver) for item in m.walked)
     if receiver.id in m.constructed or (endless and receiver.id in m.given_objects):
         step = any(frame.receiver == receiver for frame in m.frames[:-1])
-        m.driven.add(Driven(f"{cls.module}:{cls.qualname}", func.function.name, endless, step))
+        shown = frozenset(name for name, value in frame.env.names.items() if _is_own_memory(m, value))
+        m.driven.add(Driven(f"{cls.module}:{cls.qualname}", func.function.name, endless, step, shown))
+
+
+def _is_own_memory(m: Machine, value: Value) -> bool:
+    value = names.settle(m, value)
+    return isinstance(value, BufferV) and m.buffers[value.id].origin is not Origin.ARGUMENT
 
 
 def _is_or_holds(item: Value, receiver: HeapV) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.frozen import replace
-from streamlint.interp.facts import blocks, classes, given_classes, scopes
+from streamlint.interp.facts import blocks, classes, element_classes, given_classes, scopes
 from streamlint.interp.library import feeding, stream_values
 from streamlint.interp.python import instances, unseen_caller
 from streamlint.interp.state import arguments, at_work, names, naming, symbols
@@ -76,7 +76,7 @@ def _passed(m: Machine, symbol: Symbol) -> Given | None:
         case symbols.Param(call, name, rest=False) if call in m.targets:
             return given_classes.of_parameter(m.project, m.targets[call], name)
         case symbols.Item(symbols.Param(call, name, rest=False)) if call in m.targets:
-            return given_classes.of_element(m.project, m.targets[call], name)
+            return element_classes.of_element(m.project, m.targets[call], name)
         case _:
             return None
 

@@ -13,6 +13,7 @@ from streamlint.interp.python import (
     conditions,
     containers,
     expr,
+    joined_lists,
     later_passes,
     objects,
     passes_left,
@@ -136,11 +137,14 @@ def _turns(m: Machine, s: ir.For, walked: Walked, source: Value) -> Iterator[Val
     turns = 0 if walks.is_filled(m, source) else max(turns, len(asked) + max(known, 1))
     done = 0
     planned = max(turns, len(asked))
+    # for unit, following in zip(units, units[1:] + [None]): the last pass is known
+    last = joined_lists.many_at_end(m, source) if step is None else 0
     try:
-        for turn in _passes(m, planned, source):
+        for turn in _passes(m, planned, source, last):
             if lengths.has_ended(m, source, turn):
+                last = 0
                 break
-            lengths.begins(m, source, turn, min(planned, SURE_TURNS - 1))
+            lengths.begins(m, source, turn, min(planned, SURE_TURNS - 1) + last)
             done += 1
             if turn < len(asked):
                 yield asked[turn]
@@ -158,14 +162,21 @@ def _turns(m: Machine, s: ir.For, walked: Walked, source: Value) -> Iterator[Val
             if objects.is_end(m, walked.inner, item):
                 return
             yield walked.around(item, turn)
+        for item in joined_lists.at_end(m, source, done, s.iter.span)[:last]:
+            last -= 1
+            lengths.begins(m, source, done, done + last)
+            done += 1
+            yield item
     finally:
         lengths.ends(m, source)
     counted.note(m, source, done)
     passes_left.may_wait(m, begin, done, s.span)
 
 
-def _passes(m: Machine, turns: int, source: Value = NONE) -> Iterator[int]:
+def _passes(m: Machine, turns: int, source: Value = NONE, last: int = 0) -> Iterator[int]:
     """The numbers of a loop's passes up to ``turns``, and more where one shows that they are too few.
+
+    The ``last`` ones are not among them.
 
     ``for row in rows: page = pinned(row); upload(page)``: the second pass drops what the first one allocated,
     and only the allocation of a third may get the same memory. ``front, back = back, front`` at the end of
@@ -178,7 +189,7 @@ def _passes(m: Machine, turns: int, source: Value = NONE) -> Iterator[int]:
     while True:
         if turn >= turns - 1 and loop_steps.is_busy(m, begin):
             stood.append(arrangement.of(m, m.frame.env.names.items(), born))
-        goes_on = arrangement.comes_around(stood) or lengths.is_promised(m, source, turn)
+        goes_on = arrangement.comes_around(stood) or lengths.is_promised(m, source, turn + last)
         if turn >= turns and not (turn < SURE_TURNS and goes_on):
             break
         mark = lifetime.mark(m)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp.python import containers
+from streamlint.interp.python import containers, joined_lists
 from streamlint.interp.state import elements, symbols
 from streamlint.interp.state.values import (
     ConstV,
@@ -65,12 +65,17 @@ def asked_for(m: Machine, value: Value, span: Span) -> list[Value]:
             return []
 
 
-def one_after_the_other(m: Machine, parts: list[Value]) -> HeapV:
+def one_after_the_other(m: Machine, parts: list[Value], span: Span) -> HeapV:
     """``itertools.chain(firsts, seconds)``"""
     listed = [elements.listed(m, part) for part in parts]
     known = [items for items in listed if items is not None]
     if len(known) == len(parts):
         return m.new_list((item for items in known for item in items), kind="chain")
+    if listed[0] is None and len(known) == len(parts) - 1:
+        end = [item for items in known for item in items]
+        made = joined_lists.one_list(m, [parts[0], end], containers.CHAIN, span)
+        if made is not None:
+            return made
     return containers.lazy(m, containers.CHAIN, parts)
 
 
