@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.frozen import replace
-from streamlint.interp.entries import given_back, repetition
+from streamlint.interp.entries import given_back, handed, repetition
 from streamlint.interp.entries.pairs import (
     MOST_PAIRED,
     MOST_PAIRS,
@@ -89,6 +89,10 @@ def alone_and_in_pairs(
             loop_in_sight=not is_hook and told.shows_loop(cls, decl.name),
             one_of_several=one_of_several,
         )
+        for given in told.handed.get(entry.label, ()):
+            in_sight = not is_hook and told.shows_order(cls, [decl.name])
+            call = partial(_begin, construction, decl)
+            yield from handed.behind(project, module, replace(entry, order_in_sight=in_sight), call, given)
     quiet = [
         decl
         for decl in methods.by_name.values()
@@ -260,6 +264,11 @@ def _is_one_of_several(project: Project, module: ir.Module, cls: ir.ClassDecl, m
 
 def _label(cls: ir.ClassDecl, order: Sequence[ir.FunctionDecl]) -> str:
     return f"{cls.qualname}." + THEN.join(name for name, _ in groupby(decl.name for decl in order))
+
+
+def _begin(construction: Construction, decl: ir.FunctionDecl, m: Machine) -> None:
+    """A new object, and a first call of a method."""
+    _call(m, construction.make(m), decl, 1)
 
 
 def _call_anew(m: Machine, made: HeapV, decl: ir.FunctionDecl, number: int) -> None:

@@ -60,6 +60,8 @@ class Told:
     methods called."""
     following: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
     """Entries of several methods whose last call did something that can be unordered, with the methods."""
+    handed: dict[str, tuple[ir.ClassDecl, ...]] = field(default_factory=dict)
+    """Classes of what entries hand out with work under way in it."""
     launching: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
     """Entries whose last call launches a graph that was captured before it, with the methods called."""
 
@@ -82,6 +84,8 @@ class Told:
             self.launching.append((run.entry.label, run.entry.outside_calls))
         if _leaves_memory(run):
             self.leaving.append((run.entry.label, run.entry.outside_calls))
+        if run.handed:
+            self.handed[run.entry.label] = tuple(run.handed)
         if run.unprepared:
             self.unprepared.add(run.entry.label)
         if len(set(run.entry.outside_calls)) > 1 and any(map(_meets_the_first, run.traces)):

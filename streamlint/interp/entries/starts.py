@@ -7,11 +7,12 @@ function that touches streams and was reached by nobody is run by itself at the 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.frozen import replace
-from streamlint.interp.entries import closures, differentiable, hooked, methods, repetition, trained
+from streamlint.interp.entries import closures, differentiable, handed, hooked, methods, repetition, trained
 from streamlint.interp.entries.construction import Construction
 from streamlint.interp.entries.progress import Told
 from streamlint.interp.entries.runs import Entry, Run, run_entry
@@ -148,8 +149,15 @@ def _functions(
             function_entry(project, module, decl), callers_cut=mentioned_in(module, decl, told.cut)
         )
         yield entry
+        for given in told.handed.get(entry.label, ()):
+            yield from handed.behind(project, module, entry, partial(_call_once, decl), given)
         if hooked.registers(decl.called):
             yield hooked.behind(entry)
+
+
+def _call_once(decl: ir.FunctionDecl, m: Machine) -> None:
+    m.call = 1
+    unseen_caller.call_outside(m, FuncV(decl), 1)
 
 
 def function_entry(project: Project, module: ir.Module, decl: ir.FunctionDecl) -> Entry:
