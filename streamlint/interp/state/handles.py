@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp.state import names, reach
+from streamlint.interp.state import names, reach, symbols
 from streamlint.interp.state.values import HeapV, Shape, TupleV
 from streamlint.trace import Copy, HostEffect, Launch, StreamKind
 
@@ -39,7 +39,8 @@ def _objects(m: Machine, value: Value, seen: set[int]) -> Iterator[HeapV]:
             seen.add(number)
             held = m.heap[number]
             if held.shape is Shape.INSTANCE:
-                if held.cls is not None:
+                # The object whose method was called its caller had before.
+                if held.cls is not None and held.symbol != symbols.SELF:
                     yield made
                 return
             sample = () if held.sample is None else (held.sample,)
