@@ -263,8 +263,8 @@ def _of_outside_calls(judged: Judged, problem: Problem, first: OpId, run: Run) -
         asks_caller = not let_go and not _waits_itself(judged, later, run)
         handed = asks_caller and _is_handed(_recorded_behind(judged, first))
         if many and handed:
-            # ticket = copier.submit(rows), then copier.use(ticket): who has the ticket has its event. A method
-            # of the ticket itself is what it is there for: whether any code gets at its event, is asked apart.
+            # ticket = copier.submit(rows), then copier.use(ticket): who has the ticket has its event. A
+            # method of the ticket is what that is there for: whether code gets at the event, is asked apart.
             doubts.add(Doubt.RESULT if run.entry.of_handle else Doubt.SOME_PATHS)
         finished = handed or _is_finished_elsewhere(judged, first, later, run)
         if not many and (run.entry.one_of_several or finished):

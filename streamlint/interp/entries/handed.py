@@ -1,14 +1,14 @@
 """What a call hands out, and the methods of that: who gets a handle calls them when the call is over.
 
-``submit(x)`` returns ``Pending(host, done)``, and somebody says ``pending.result()`` later. That the one comes
-before the other is no assumption; whether somebody waits in between is, where code can get at what to wait for.
+``submit(x)`` returns ``Pending(host, done)``, and somebody says ``pending.result()`` later. Nobody can do so
+before. Whether somebody waits in between is an assumption, where code gets at what to wait for.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from streamlint.frozen import replace
+from streamlint.frozen import frozen, replace
 from streamlint.interp.entries.pairs import methods_of
 from streamlint.interp.entries.runs import PAIR_PATHS
 from streamlint.interp.facts import decorators, joins
@@ -24,47 +24,61 @@ if TYPE_CHECKING:
 
     from streamlint import ir
     from streamlint.interp.entries.pairs import Methods
+    from streamlint.interp.entries.progress import Told
     from streamlint.interp.entries.runs import Entry
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.project import Project
+
+    _Order: TypeAlias = tuple[ir.FunctionDecl, ...]
 
 MOST_HANDED = Most(8, "methods of what a call hands out")
 """Orders of calls on what one entry hands out."""
 
 
-def behind(
-    project: Project, module: ir.Module, entry: Entry, call: Callable[[Machine], None], cls: ir.ClassDecl
-) -> Iterator[Entry]:
-    """A call that hands out an object of a class, and then calls of the methods of that.
+@frozen()
+class Making:
+    """A call that hands something out."""
 
-    ``call`` makes the first one, once.
-    """
-    methods = methods_of(project, cls)
-    for number, order in enumerate(_orders(module, methods), 1):
-        if not project.budgets.allows_entries(MOST_HANDED, number, entry.label):
+    entry: Entry
+    call: Callable[[Machine], None]
+    """Makes it once."""
+    waiting: frozenset[str]
+    """What callers may call that waits for its work."""
+
+
+def behind(project: Project, module: ir.Module, making: Making, told: Told) -> Iterator[Entry]:
+    """Methods of the objects that a call hands out, called when it is over."""
+    orders = (
+        (cls, order)
+        for cls in told.handed.get(making.entry.label, ())
+        for order in _orders(module, methods_of(project, cls))
+    )
+    for number, (cls, order) in enumerate(orders, 1):
+        if not project.budgets.allows_entries(MOST_HANDED, number, making.entry.label):
             return
-
-        def body(m: Machine, order: tuple[ir.FunctionDecl, ...] = order) -> None:
-            _call_behind(m, call, cls, order)
-
-        called = [decl.name for decl in order]
-        yield replace(
-            entry,
-            label=f"{entry.label}, then {', then '.join(called)} of its {cls.name}",
-            body=body,
-            paths=PAIR_PATHS,
-            lines=max(entry.lines, *(decl.lines for decl in order)),
-            outside_calls=((entry.outside_calls or (entry.label,))[0], *called),
-            orders_elsewhere=_ordering(module, methods, order),
-            finished_elsewhere=frozenset(),
-            of_handle=True,
-        )
+        yield _entry(module, making, cls, methods_of(project, cls), order)
 
 
-def _call_behind(
-    m: Machine, call: Callable[[Machine], None], cls: ir.ClassDecl, order: tuple[ir.FunctionDecl, ...]
-) -> None:
-    call(m)
+def _entry(module: ir.Module, making: Making, cls: ir.ClassDecl, methods: Methods, order: _Order) -> Entry:
+    def body(m: Machine) -> None:
+        making.call(m)
+        _call_methods(m, cls, order)
+
+    entry, called = making.entry, [decl.name for decl in order]
+    return replace(
+        entry,
+        label=f"{entry.label}, then {', then '.join(called)} of its {cls.name}",
+        body=body,
+        paths=PAIR_PATHS,
+        lines=max(entry.lines, *(decl.lines for decl in order)),
+        outside_calls=((entry.outside_calls or (entry.label,))[0], *called),
+        orders_elsewhere=making.waiting | _ordering(module, methods, order),
+        finished_elsewhere=frozenset(),
+        of_handle=True,
+    )
+
+
+def _call_methods(m: Machine, cls: ir.ClassDecl, order: _Order) -> None:
     handle = next((one for one in handles.given(m) if m.heap[one.id].cls is cls), None)
     if handle is None:
         raise PathEnds
@@ -73,13 +87,13 @@ def _call_behind(
         unseen_caller.call_outside(m, FuncV(decl, None, handle), number)
 
 
-def _orders(module: ir.Module, methods: Methods) -> Iterator[tuple[ir.FunctionDecl, ...]]:
+def _orders(module: ir.Module, methods: Methods) -> Iterator[_Order]:
     """Each public method by itself; and one that says what it waits for before each that does not.
 
     ``pending.wait()``, then ``pending.rows()``.
     """
     public = [decl for decl in methods.by_name.values() if _is_for_callers(decl, methods)]
-    waiting = [decl for decl in public if joins.orders(module, methods.reach[decl.name])]
+    waiting = [decl for decl in public if joins.waits(module, methods.reach[decl.name])]
     for decl in public:
         yield (decl,)
     for first in waiting:
@@ -93,14 +107,10 @@ def _is_for_callers(decl: ir.FunctionDecl, methods: Methods) -> bool:
     return plain and decl.name != "__len__" and (methods.is_public(decl) or decl.name in python.GIVES_STEPS)
 
 
-def _ordering(
-    module: ir.Module, methods: Methods, order: tuple[ir.FunctionDecl, ...]
-) -> frozenset[str]:
+def _ordering(module: ir.Module, methods: Methods, order: _Order) -> frozenset[str]:
     """Other methods of the handle that wait, or ask an event: its caller may have called them before."""
     return frozenset(
         name
         for name, decl in methods.by_name.items()
-        if decl not in order
-        and _is_for_callers(decl, methods)
-        and joins.orders(module, methods.reach[name])
+        if decl not in order and _is_for_callers(decl, methods) and joins.orders(module, methods.reach[name])
     )

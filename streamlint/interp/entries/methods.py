@@ -89,10 +89,13 @@ def alone_and_in_pairs(
             loop_in_sight=not is_hook and told.shows_loop(cls, decl.name),
             one_of_several=one_of_several,
         )
-        for given in told.handed.get(entry.label, ()):
-            in_sight = not is_hook and told.shows_order(cls, [decl.name])
-            call = partial(_begin, construction, decl)
-            yield from handed.behind(project, module, replace(entry, order_in_sight=in_sight), call, given)
+        making = handed.Making(
+            replace(entry, order_in_sight=not is_hook and told.shows_order(cls, [decl.name])),
+            partial(_begin, construction, decl),
+            # flush() of who makes the handles: its callers may call that in between.
+            frozenset(n for n in entry.orders_elsewhere if joins.only_waits(module, methods.by_name[n])),
+        )
+        yield from handed.behind(project, module, making, told)
     quiet = [
         decl
         for decl in methods.by_name.values()

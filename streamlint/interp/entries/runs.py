@@ -96,7 +96,7 @@ class Entry:
     """Whether methods of other classes of the module call something of its name: what is done with a result
     is seen there."""
     of_handle: bool = False
-    """Whether all calls but the first are of methods of what that one has handed out: ``submit(x).result()``."""
+    """Whether the first call hands out the object whose methods are called next: ``submit(x).result()``."""
     after_others: bool = False
     """Whether the object is taken to have had calls that are not in the trace."""
     needs_earlier: bool = False

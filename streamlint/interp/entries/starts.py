@@ -149,8 +149,8 @@ def _functions(
             function_entry(project, module, decl), callers_cut=mentioned_in(module, decl, told.cut)
         )
         yield entry
-        for given in told.handed.get(entry.label, ()):
-            yield from handed.behind(project, module, entry, partial(_call_once, decl), given)
+        making = handed.Making(entry, partial(_call_once, decl), entry.orders_elsewhere)
+        yield from handed.behind(project, module, making, told)
         if hooked.registers(decl.called):
             yield hooked.behind(entry)
 
