@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from streamlint import ir
+    from streamlint.interp.entries.construction import Construction
     from streamlint.interp.entries.pairs import Methods
     from streamlint.interp.entries.progress import Told
     from streamlint.interp.entries.runs import Entry
@@ -36,7 +37,7 @@ MOST_HANDED = Most(8, "methods of what a call hands out")
 
 
 @frozen()
-class Making:
+class _Making:
     """A call that hands something out."""
 
     entry: Entry
@@ -46,8 +47,40 @@ class Making:
     """What callers may call that waits for its work."""
 
 
-def behind(project: Project, module: ir.Module, making: Making, told: Told) -> Iterator[Entry]:
-    """Methods of the objects that a call hands out, called when it is over."""
+def of_method(
+    project: Project,
+    module: ir.Module,
+    construction: Construction,
+    entry: Entry,
+    decl: ir.FunctionDecl,
+    told: Told,
+) -> Iterator[Entry]:
+    """Methods of the objects that a method hands out, called when it is over."""
+
+    def call(m: Machine) -> None:
+        made = construction.make(m)
+        m.call = 1
+        unseen_caller.call_outside(m, FuncV(decl, None, made), 1)
+
+    methods = methods_of(project, construction.cls).by_name
+    # flush() of who makes the handles: its callers may call that in between.
+    waiting = (name for name in entry.orders_elsewhere if joins.only_waits(module, methods[name]))
+    yield from _behind(project, module, _Making(entry, call, frozenset(waiting)), told)
+
+
+def of_function(
+    project: Project, module: ir.Module, entry: Entry, decl: ir.FunctionDecl, told: Told
+) -> Iterator[Entry]:
+    """The same of a function."""
+
+    def call(m: Machine) -> None:
+        m.call = 1
+        unseen_caller.call_outside(m, FuncV(decl), 1)
+
+    yield from _behind(project, module, _Making(entry, call, entry.orders_elsewhere), told)
+
+
+def _behind(project: Project, module: ir.Module, making: _Making, told: Told) -> Iterator[Entry]:
     orders = (
         (cls, order)
         for cls in told.handed.get(making.entry.label, ())
@@ -59,7 +92,7 @@ def behind(project: Project, module: ir.Module, making: Making, told: Told) -> I
         yield _entry(module, making, cls, methods_of(project, cls), order)
 
 
-def _entry(module: ir.Module, making: Making, cls: ir.ClassDecl, methods: Methods, order: _Order) -> Entry:
+def _entry(module: ir.Module, making: _Making, cls: ir.ClassDecl, methods: Methods, order: _Order) -> Entry:
     def body(m: Machine) -> None:
         making.call(m)
         _call_methods(m, cls, order)

@@ -83,19 +83,14 @@ def alone_and_in_pairs(
         entry = sequence(project, module, construction, [decl], methods, repeat=True)
         # For how many tensors or modules a hook is called, a program in sight does not show.
         is_hook = decl.name in methods.hooks
-        yield replace(
+        entry = replace(
             entry,
             order_in_sight=not is_hook and told.shows_order(cls, [decl.name]),
             loop_in_sight=not is_hook and told.shows_loop(cls, decl.name),
             one_of_several=one_of_several,
         )
-        making = handed.Making(
-            replace(entry, order_in_sight=not is_hook and told.shows_order(cls, [decl.name])),
-            partial(_begin, construction, decl),
-            # flush() of who makes the handles: its callers may call that in between.
-            frozenset(n for n in entry.orders_elsewhere if joins.only_waits(module, methods.by_name[n])),
-        )
-        yield from handed.behind(project, module, making, told)
+        yield entry
+        yield from handed.of_method(project, module, construction, entry, decl, told)
     quiet = [
         decl
         for decl in methods.by_name.values()
@@ -267,11 +262,6 @@ def _is_one_of_several(project: Project, module: ir.Module, cls: ir.ClassDecl, m
 
 def _label(cls: ir.ClassDecl, order: Sequence[ir.FunctionDecl]) -> str:
     return f"{cls.qualname}." + THEN.join(name for name, _ in groupby(decl.name for decl in order))
-
-
-def _begin(construction: Construction, decl: ir.FunctionDecl, m: Machine) -> None:
-    """A new object, and a first call of a method."""
-    _call(m, construction.make(m), decl, 1)
 
 
 def _call_anew(m: Machine, made: HeapV, decl: ir.FunctionDecl, number: int) -> None:

@@ -7,7 +7,6 @@ function that touches streams and was reached by nobody is run by itself at the 
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from streamlint import ir
@@ -149,15 +148,9 @@ def _functions(
             function_entry(project, module, decl), callers_cut=mentioned_in(module, decl, told.cut)
         )
         yield entry
-        making = handed.Making(entry, partial(_call_once, decl), entry.orders_elsewhere)
-        yield from handed.behind(project, module, making, told)
+        yield from handed.of_function(project, module, entry, decl, told)
         if hooked.registers(decl.called):
             yield hooked.behind(entry)
-
-
-def _call_once(decl: ir.FunctionDecl, m: Machine) -> None:
-    m.call = 1
-    unseen_caller.call_outside(m, FuncV(decl), 1)
 
 
 def function_entry(project: Project, module: ir.Module, decl: ir.FunctionDecl) -> Entry:

@@ -318,7 +318,8 @@ def bind(
                 env.names[param.name] = named.pop(param.name)
             case _ if (
                 param.default is None
-                and (given := keywords.entry(m, named.get(callers.REST), param.name, function.span)) is not None
+                and (given := keywords.entry(m, named.get(callers.REST), param.name, function.span))
+                is not None
             ):
                 env.names[param.name] = given
             case _:
