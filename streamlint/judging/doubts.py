@@ -261,11 +261,12 @@ def _of_outside_calls(judged: Judged, problem: Problem, first: OpId, run: Run) -
             judged, earlier, later, run
         ):
             doubts.add(Doubt.SOME_PATHS)
-        asks_caller = not let_go and not _waits_itself(judged, later)
+        asks_caller = not let_go and not _waits_itself(judged, later, run)
         handed = asks_caller and _is_handed(_recorded_behind(judged, first))
         if many and handed:
-            # ticket = copier.submit(rows), then copier.use(ticket): who has the ticket has its event.
-            doubts.add(Doubt.SOME_PATHS)
+            # ticket = copier.submit(rows), then copier.use(ticket): who has the ticket has its event. A
+            # method of the ticket is what that is there for: whether code gets at the event, is asked apart.
+            doubts.add(Doubt.RESULT if run.entry.of_handle else Doubt.SOME_PATHS)
         finished = handed or _is_finished_elsewhere(judged, first, later, run)
         if not many and (run.entry.one_of_several or finished):
             doubts.add(Doubt.SOME_PATHS)
@@ -325,7 +326,7 @@ def _is_finished_elsewhere(judged: Judged, first: OpId, later: Op, run: Run) -> 
 
     ``start()`` twice in a row: who calls it may well call ``finish()`` in between.
     """
-    if _waits_itself(judged, later):
+    if _waits_itself(judged, later, run):
         return False
     recorded = _recorded_behind(judged, first)
     fields = (readable(event.name, "").partition("[")[0].rpartition(".")[2] for event in recorded)
@@ -359,21 +360,25 @@ def _caller_may_order(judged: Judged, earlier: Op, later: Op, run: Run) -> bool:
     method queued its work on the caller's own stream. It need not where the second method waits by
     itself: too late, or for the wrong event.
     """
-    if isinstance(later, HostAccess) and _waits_itself(judged, later):
+    if isinstance(later, HostAccess) and _waits_itself(judged, later, run):
         return False
     stream = stream_of(earlier)
     callers_own = stream is not None and judged.trace.streams[stream].kind is StreamKind.CURRENT
     return (callers_own and isinstance(later, HostAccess)) or bool(run.entry.orders_elsewhere)
 
 
-def _waits_itself(judged: Judged, later: Op) -> bool:
-    """Whether the call that holds ``later`` has a synchronization of its own, or asks an event."""
+def _waits_itself(judged: Judged, later: Op, run: Run) -> bool:
+    """Whether the call that holds ``later`` has a synchronization of its own, or asks an event.
+
+    Of a handle, a call before it may: ``pending.wait()``, then ``pending.rows()``.
+    """
+    first = 2 if run.entry.of_handle else later.at.call
     return any(
         isinstance(op, SyncEvent)
         or (isinstance(op, SyncStream) and op.purpose in (Purpose.ORDER, Purpose.ANSWER))
         or (isinstance(op, CudaCall) and (op.stream is not None or op.event is not None))
         for op in map(judged.op, judged.numbers(SyncEvent, SyncStream, CudaCall))
-        if op.at.call == later.at.call
+        if first <= op.at.call <= later.at.call
     )
 
 

@@ -85,6 +85,19 @@ def _reads_device_memory(judged: Judged, problem: Problem) -> bool:
     return reads and evidence.is_device_memory(judged, problem)
 
 
+def left_in_handle(judged: Judged, problem: Problem, entry: Entry) -> Unawaited | None:
+    """What makes a mistake of a method of a handle that uses what its maker has left under way.
+
+    The maker recorded an event behind that, and gave it to the handle: no other code gets at it.
+    """
+    if not entry.of_handle or problem.earlier is None or Doubt.RESULT not in problem.doubts:
+        return None
+    first, later = judged.op(problem.earlier), judged.op(problem.later)
+    if is_handed_out(later) or first.at.call == later.at.call:
+        return None
+    return Unawaited(first.at.span)
+
+
 def read_by_caller(judged: Judged, problem: Problem) -> Unawaited | None:
     """What makes a mistake of handing out memory of the host that a copy is to fill."""
     if problem.earlier is None or not is_read_by_caller(judged.op(problem.later)):

@@ -53,7 +53,7 @@ class Elsewhere:
         if made_in is None:
             return True
         names = event.holders
-        held = awaited.Held(names.attributes, names.variables, made_in.name, event.function)
+        held = awaited.Held(names.attributes, names.variables, made_in.name, event.function, event.span)
         if held not in self.known:
             self.known[held] = self._ask(made_in, held)
         return self.known[held]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.frozen import replace
-from streamlint.interp.entries import given_back, repetition
+from streamlint.interp.entries import given_back, handed, repetition
 from streamlint.interp.entries.pairs import (
     MOST_PAIRED,
     MOST_PAIRS,
@@ -84,12 +84,14 @@ def alone_and_in_pairs(
         entry = sequence(project, module, construction, [decl], methods, repeat=True)
         # For how many tensors or modules a hook is called, a program in sight does not show.
         is_hook = decl.name in methods.hooks
-        yield replace(
+        entry = replace(
             entry,
             order_in_sight=not is_hook and told.shows_order(cls, [decl.name]),
             loop_in_sight=not is_hook and told.shows_loop(cls, decl.name),
             one_of_several=one_of_several,
         )
+        yield entry
+        yield from handed.of_method(project, module, construction, entry, decl, told)
     quiet = [
         decl
         for decl in methods.by_name.values()

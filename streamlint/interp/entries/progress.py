@@ -60,6 +60,8 @@ class Told:
     methods called."""
     following: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
     """Entries of several methods whose last call did something that can be unordered, with the methods."""
+    handed: dict[str, tuple[ir.ClassDecl, ...]] = field(default_factory=dict)
+    """Classes of what entries hand out with work under way in it."""
     launching: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
     """Entries whose last call launches a graph that was captured before it, with the methods called."""
 
@@ -78,18 +80,27 @@ class Told:
             for access in op.accesses
             if (span := trace.buffers[access.buffer].span) is not None
         )
-        if any(_launches(trace) for trace in run.traces):
-            self.launching.append((run.entry.label, run.entry.outside_calls))
-        if _leaves_memory(run):
-            self.leaving.append((run.entry.label, run.entry.outside_calls))
+        if run.handed:
+            self.handed[run.entry.label] = tuple(run.handed)
         if run.unprepared:
             self.unprepared.add(run.entry.label)
-        if len(set(run.entry.outside_calls)) > 1 and any(map(_meets_the_first, run.traces)):
-            self.meeting.append((run.entry.label, run.entry.outside_calls))
-        if len(set(run.entry.outside_calls)) > 1 and any(map(_last_is_busy, run.traces)):
-            self.following.append((run.entry.label, run.entry.outside_calls))
         if is_plain(run):
             self.plain.add(run.entry.label)
+        if not run.entry.of_handle:
+            self._note_order(run)
+
+    def _note_order(self, run: Run) -> None:
+        """Calls of one class that leave something for further calls of it."""
+        calls = run.entry.outside_calls
+        order = run.entry.label, calls
+        if any(_launches(trace) for trace in run.traces):
+            self.launching.append(order)
+        if _leaves_memory(run):
+            self.leaving.append(order)
+        if len(set(calls)) > 1 and any(map(_meets_the_first, run.traces)):
+            self.meeting.append(order)
+        if len(set(calls)) > 1 and any(map(_last_is_busy, run.traces)):
+            self.following.append(order)
 
     def note_judged(self, run: Run) -> None:
         """Keeps the order of calls of a program in which nothing is wrong: it is one to be used in."""

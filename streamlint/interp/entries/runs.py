@@ -11,7 +11,7 @@ from streamlint.interp.facts import guesses
 from streamlint.interp.library import one_stream
 from streamlint.interp.python import functions
 from streamlint.interp.python.whole import PYTHON
-from streamlint.interp.state import callers
+from streamlint.interp.state import callers, handles
 from streamlint.interp.state.budgets import LIMITS
 from streamlint.interp.state.decisions import Exploration, Oracle
 from streamlint.interp.state.ends import Cut, Jumped, PathEnds, Returned
@@ -37,6 +37,7 @@ from streamlint.trace import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from streamlint import ir
     from streamlint.interp.state.project import Project
     from streamlint.interp.state.watch import Watch
     from streamlint.source import Span
@@ -94,6 +95,8 @@ class Entry:
     asked_by_others: bool = False
     """Whether methods of other classes of the module call something of its name: what is done with a result
     is seen there."""
+    of_handle: bool = False
+    """Whether the first call hands out the object whose methods are called next: ``submit(x).result()``."""
     after_others: bool = False
     """Whether the object is taken to have had calls that are not in the trace."""
     needs_earlier: bool = False
@@ -153,6 +156,8 @@ class Run:
     """Functions that some path defines inside of another one, and does not call."""
     driven: set[Driven] = field(default_factory=set)
     """Methods that some path calls on objects of its own, as in ``Machine.driven``."""
+    handed: dict[ir.ClassDecl, None] = field(default_factory=dict)
+    """Classes of objects that some path hands out with work under way in them."""
     at_fault: bool = False
     """Whether something is surely wrong on some path; filled in when the run is judged."""
     unprepared: bool = False
@@ -189,6 +194,7 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
         run.covered |= machine.covered
         run.driven |= machine.driven
         run.unprepared |= machine.uses_none
+        run.handed.update((cls, None) for one in handles.given(machine) if (cls := machine.heap[one.id].cls))
         run.closures |= functions.uncalled(machine).keys()
         trace = one_stream.merged(machine, trace_of(machine))
         alike = told.setdefault(machine.did, [])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.frozen import replace
-from streamlint.interp.entries import closures, differentiable, hooked, methods, repetition, trained
+from streamlint.interp.entries import closures, differentiable, handed, hooked, methods, repetition, trained
 from streamlint.interp.entries.construction import Construction
 from streamlint.interp.entries.progress import Told
 from streamlint.interp.entries.runs import Entry, Run, run_entry
@@ -148,6 +148,7 @@ def _functions(
             function_entry(project, module, decl), callers_cut=mentioned_in(module, decl, told.cut)
         )
         yield entry
+        yield from handed.of_function(project, module, entry, decl, told)
         if hooked.registers(decl.called):
             yield hooked.behind(entry)
 

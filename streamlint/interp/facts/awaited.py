@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from streamlint.interp.state.project import Project
+    from streamlint.source import Span
 
 
 @frozen()
@@ -31,7 +32,8 @@ class Held:
     """... and variables of the module that makes it."""
     module: str
     maker: str
-    """The function that makes it: variables of its own may hold it, too."""
+    made: Span | None
+    """The function that makes it, and where: variables of its own may hold it, too."""
 
 
 def may_be_awaited(project: Project, module: ir.Module, held: Held) -> tuple[bool, Held]:
@@ -68,7 +70,7 @@ def _uses(project: Project, module: ir.Module, held: Held) -> Iterator[_Use]:
             use.receiver = function.params[0].name
             use.of_receiver = _made_by_class(module, cls, held.attributes)
         if makes:
-            use.aliases |= _made_in(function)
+            use.aliases |= _made_in(function, held.made)
         yield use
     if not names.isdisjoint(module.body_names):
         yield _Use(project, module, module.load_body(), held.attributes, set(variables))
@@ -80,18 +82,24 @@ def _made_by_class(module: ir.Module, cls: str, names: frozenset[str]) -> frozen
     return frozenset(name for name in names if any(text_order.makes(decl, name) for decl in methods))
 
 
-def _made_in(function: ir.Function) -> set[str]:
-    """Variables that get a new event: ``done = torch.cuda.Event()``, ``done = side.record_event()``."""
+def _made_in(function: ir.Function, at: Span | None) -> set[str]:
+    """Variables that get the new event: ``done = torch.cuda.Event()``, ``done = side.record_event()``.
+
+    Where no such call stands ``at`` the place itself, those that get any.
+    """
     made: set[str] = set()
+    here: set[str] = set()
     for node in ir.walk(function.body):
         match node:
-            case ir.Assign(targets=targets, value=value) if any(
-                isinstance(part, ir.Call) and ir.called(part) in _MAKES for part in ir.walk(value)
-            ):
-                made |= {target.id for target in targets if isinstance(target, ir.Name)}
+            case ir.Assign(targets=targets, value=value):
+                calls = [part for part in ir.walk(value) if isinstance(part, ir.Call)]
+                names = {target.id for target in targets if isinstance(target, ir.Name)}
+                if any(ir.called(call) in _MAKES for call in calls):
+                    made |= names
+                    here |= names if any(call.span == at for call in calls) else set()
             case _:
                 pass
-    return made
+    return here or made
 
 
 _MAKES = vocabulary.MAKES_EVENT | vocabulary.RECORDS

@@ -33,6 +33,11 @@ def reads(decl: ir.FunctionDecl) -> bool:
     return not torch.HOST_READ_METHODS.isdisjoint(decl.called)
 
 
+def waits(module: ir.Module, names: frozenset[str]) -> bool:
+    """Whether it may do so, and does not only ask: ``event.query()``."""
+    return not vocabulary.known_to(module.roots, vocabulary.ORDERS - vocabulary.POLLS).isdisjoint(names)
+
+
 def chooses_streams(module: ir.Module, names: frozenset[str]) -> bool:
     """Whether code with these names makes another stream current, or captures."""
     return not vocabulary.known_to(module.roots, _CHOOSES).isdisjoint(names)
@@ -61,7 +66,7 @@ def _waiting_names(module: ir.Module) -> dict[str, Counter[str]]:
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     decorated = _decorated(module)
     for decl in ir.all_functions(module):
-        if _only_waits(module, decl):
+        if only_waits(module, decl):
             names = _within_reach(module, decl)
             for cls in decorated.get(decl.name) or (_class_of(module, decl),):
                 own = names & _given_by(cls) if cls is not None else frozenset()
@@ -95,7 +100,8 @@ def _within_reach(module: ir.Module, decl: ir.FunctionDecl) -> frozenset[str]:
     return decl.members | (decl.names & module.assigned)
 
 
-def _only_waits(module: ir.Module, decl: ir.FunctionDecl) -> bool:
+def only_waits(module: ir.Module, decl: ir.FunctionDecl) -> bool:
+    """Whether a function waits for streams, and enters none."""
     return orders(module, decl.names) and vocabulary.ENTERS_STREAM.isdisjoint(decl.called)
 
 
@@ -167,7 +173,7 @@ def joined(project: Project, module: ir.Module, *own: ir.FunctionDecl) -> frozen
     counts = _waiting_names(module)
     own_classes = [cls for decl in own if (cls := _class_of(module, decl)) is not None]
     kin = {one.qualname for cls in own_classes for one in project.ancestors(cls)[0]}
-    mine = Counter(name for decl in own if _only_waits(module, decl) for name in _within_reach(module, decl))
+    mine = Counter(name for decl in own if only_waits(module, decl) for name in _within_reach(module, decl))
     found = {name for of in ("", *kin) for name, count in counts.get(of, {}).items() if count > mine[name]}
     if not found:
         return frozenset()

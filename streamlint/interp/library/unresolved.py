@@ -18,6 +18,7 @@ from streamlint.interp.state.values import (
     DeviceV,
     Flavor,
     GraphV,
+    HeapV,
     StreamV,
     TupleV,
     Value,
@@ -74,7 +75,7 @@ def opaque(
     last = name.rpartition(".")[2]
     if _signals(last) or (last == "barrier" and _made_by(m, function) == torch_model.SHARED_MEMORY):
         escape.barrier(m, escape.all_streams(m), span, name, Doubt.SIGNAL)
-    values = [names.settle(m, value) for value in (*args, *kwargs.values())]
+    values = [names.settle(m, value) for value in (*args, *kwargs.values(), *_spread(m, span))]
     weakly.given_away(m, values)
     made_by = function if isinstance(function, str) else _made_by(m, function) or processes.maker(m, function)
     processes.note(m, last, made_by, values, span)
@@ -142,6 +143,19 @@ def opaque(
     if not isinstance(function, str):
         lifetime.computes(m, function, span)
     return tensors.opaque_work(m, told, tensors_given, span, surely=registered, guessed=guessed, fills=fills)
+
+
+def _spread(m: Machine, span: Span) -> tuple[Value, ...]:
+    """The table that a call gets by ``**``, where not all that is in it is known, but what some of it is.
+
+    ``inputs = {k: v.to(device, non_blocking=True) for k, v in batch.items()}``, ``model(**inputs)``. What was
+    moved as a whole is a table too: ``model(**processor(text).to(device))``.
+    """
+    match names.settle(m, m.spread[span]) if span in m.spread else NONE:
+        case HeapV() | BufferV() as table:
+            return (table,)
+        case _:
+            return ()
 
 
 def _capsule(name: str, values: Sequence[Value]) -> BufferV | None:

@@ -82,10 +82,14 @@ class _Another:
 
     def _own(self, symbol: Symbol) -> Symbol:
         """What is made of each element of something, as this one has it: of ``blocks[0]``."""
-        if self.born is None or symbols.number(self.key) is None:
+        number = symbols.number(self.key)
+        if self.born is None or number is None:
             return symbol
         for each in self.born.each:
-            symbol = replacing.replaced(symbol, each, symbols.Item(each.of, self.key))
+            first = symbols.number(each.at) or 0
+            symbol = replacing.replaced(symbol, each, symbols.Item(each.of, symbols.constant(first + number)))
+        for one in self.born.chosen if number else ():
+            symbol = replacing.replaced(symbol, one, symbols.Item(one, self.key))
         return symbol
 
     def _is_one(self, symbol: Symbol) -> bool:

@@ -234,9 +234,9 @@ def index(m: Machine, value: Value, at: Value, span: Span) -> Value:
             return _heap_index(m, value, at, span)
         case BufferV(flavor=Flavor.TORCH | Flavor.OPAQUE), ConstV(str() as key):
             # `state["step"]`: what was taken for a tensor is a dict, and holds what was moved as one.
-            if (held := tensor_methods.element_of(m, value, key)) is not None:
-                return held
-            return SymV(symbols.Item(_before(m, value), symbol_of(at)), (value,))
+            place = symbols.Item(_before(m, value), symbol_of(at))
+            held = stored.at(m, place) or tensor_methods.element_of(m, value, key)
+            return held if held is not None else SymV(place, (value,))
         case BufferV(), _:
             return _view(m, value, at, span)
         case (SymV(base, holds), _):
@@ -441,6 +441,9 @@ def set_index(m: Machine, container: Value, at: Value, value: Value, span: Span)
             key = where(m, m.heap[container.id], names.settle(m, at))
             _has_more(m, container, key)
             put(m, m.heap[container.id], key, results.stored(m, value))
+        case BufferV(flavor=Flavor.TORCH | Flavor.OPAQUE) if _is_text(names.settle(m, at)):
+            # inputs = processor(image).to(device); inputs["scale"] = 2: a tensor has no such places.
+            set_index(m, SymV(_before(m, container)), at, value, span)
         case BufferV():
             at = names.settle(m, at)
             target = elements.rows(m, container, at)
@@ -464,6 +467,10 @@ def set_index(m: Machine, container: Value, at: Value, value: Value, span: Span)
                 m.roles.pop(symbols.Item(base, symbol_of(at)), None)
         case _:
             pass
+
+
+def _is_text(at: Value) -> bool:
+    return isinstance(at, ConstV) and isinstance(at.value, str)
 
 
 def _shows_memory(at: Value) -> Evidence | None:

@@ -9,7 +9,7 @@ from typing_extensions import assert_never
 
 from streamlint import ir
 from streamlint.frozen import replace
-from streamlint.interp.facts import answers, classes, guesses, known
+from streamlint.interp.facts import classes, guesses, known
 from streamlint.interp.facts.kinds import Kind
 from streamlint.interp.library import forms, sizes, tensor_methods, tensors
 from streamlint.interp.python import (
@@ -17,22 +17,18 @@ from streamlint.interp.python import (
     binding,
     calls,
     comparisons,
+    comprehensions,
     conditions,
     containers,
     executors,
     inner_functions,
     joined_lists,
     objects,
-    parting,
     text,
-    walks,
 )
 from streamlint.interp.state import (
     bounded,
     elements,
-    lengths,
-    lifetime,
-    loop_steps,
     names,
     results,
     rings,
@@ -43,11 +39,9 @@ from streamlint.interp.state.values import (
     NONE,
     BufferV,
     ConstV,
-    Env,
     Flavor,
     GeneratorV,
     HeapV,
-    QueryV,
     Shape,
     SliceV,
     SymV,
@@ -55,16 +49,13 @@ from streamlint.interp.state.values import (
     Value,
     symbol_of,
 )
-from streamlint.trace import UNBOUNDED, Copy, Evidence, Interval, Launch, Space, Symbol, launches_graph
+from streamlint.trace import UNBOUNDED, Evidence, Interval, Space, Symbol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Plain
-
-SURE_ELEMENTS = 8
-"""Comprehensions over a known length are evaluated element by element up to this many, whatever they cost."""
 
 _ARITHMETIC: dict[str, Callable[[object, object], object]] = {
     "+": operator.add,
@@ -121,7 +112,7 @@ def evaluate(m: Machine, e: ir.Expr, *, called: bool = False) -> Value:
         case ir.Choice():
             return evaluate(m, e.body if conditions.chooses(m, e) else e.orelse)
         case ir.Comprehension():
-            return comprehension(m, e)
+            return comprehensions.evaluated(m, e)
         case ir.Lambda():
             return inner_functions.defined(m, e.function)
         case ir.Bind():
@@ -288,185 +279,6 @@ def boolean(m: Machine, e: ir.Boolean) -> Value:
         if true == (e.op == "or"):
             return value
     return evaluate(m, e.operands[-1])
-
-
-def comprehension(m: Machine, e: ir.Comprehension) -> Value:
-    """Known lengths element by element; unknown ones by one sample for all, if tests leave it."""
-    scope = Env({}, m.frame.env.module, m.frame.env, m.frame.env.number)
-    outer = m.frame.env
-    m.frame.env = scope
-    collected: list[tuple[Value | None, Value]] = []
-    further: list[Value] = []
-    born = alike.now(m)
-    try:
-        with loop_steps.loop(m):
-            first = _source(m, e, 0)
-            opened = _clause(m, e, 0, collected, further, first)
-    finally:
-        m.frame.env = outer
-    opened = opened and bool(collected or not e.generators[0].tests)
-    if e.kind == "dict":
-        made = m.new_object(Shape.DICT)
-        for key, value in collected:
-            if key is not None and not opened:
-                containers.put(m, m.heap[made.id], key, value)
-    else:
-        made = m.new_list(
-            () if opened else (value for _, value in collected),
-            shape=Shape.SET if e.kind == "set" else Shape.LIST,
-            kind="generator" if e.kind == "generator" else "",
-        )
-    if opened:
-        m.heap[made.id].open = True
-        m.heap[made.id].key_sample, m.heap[made.id].sample = collected[0] if collected else (None, None)
-        m.heap[made.id].born = replace(born, each=_walked(e, scope))
-        if len(e.generators) == 1 and not e.generators[0].tests and e.kind == "list":
-            lengths.one_for_each(m, made, first)
-        if len(collected) > 1 or containers.only_chooses(e, collected):
-            for turn, (_, value) in enumerate(collected):
-                m.heap[made.id].extra[symbols.constant(turn)] = value
-        for turn, value in enumerate(further, len(collected)):
-            m.heap[made.id].extra[symbols.constant(turn)] = value
-    return made
-
-
-def _walked(e: ir.Comprehension, scope: Env) -> tuple[symbols.Item, ...]:
-    """What each element is made of, where the first one is made of the first: no test leaves any out."""
-    if len(e.generators) > 1 or e.generators[0].tests:
-        return ()
-    return tuple(
-        value.symbol
-        for value in scope.names.values()
-        if isinstance(value, SymV)
-        and isinstance(value.symbol, symbols.Item)
-        and value.symbol.at is symbols.EACH
-    )
-
-
-def _source(m: Machine, e: ir.Comprehension, depth: int) -> Value:
-    walked = e.generators[depth].iter
-    return objects.iterated(m, evaluate(m, walked), walked.span)
-
-
-def _clause(
-    m: Machine,
-    e: ir.Comprehension,
-    depth: int,
-    out: list[tuple[Value | None, Value]],
-    further: list[Value] | None = None,
-    source: Value | None = None,
-) -> bool:
-    """Runs clause ``depth``; true if the number of elements is not known. ``further`` gets the others."""
-    if depth == len(e.generators):
-        made_before = len(m.buffers)
-        key = evaluate(m, e.key) if e.key is not None else None
-        out.append((key, results.put_aside(m, evaluate(m, e.element))))
-        lifetime.after_turn(
-            m, made_before, (part for pair in out for part in pair if part is not None), e.span
-        )
-        return False
-    clause = e.generators[depth]
-    source = _source(m, e, depth) if source is None else source
-    if isinstance(source, GeneratorV):
-        _clause_over_generator(m, e, depth, out, source)
-        return True
-    items = elements.listed(m, source)
-    opened, begin = items is None, len(m.ops)
-    # What consumes a generator does so between its elements.
-    again = opened or (e.kind == "generator" and depth == 0)
-    walked = len(m.walked)
-    if again:
-        m.walked.append(NONE)
-    if items is None:
-        items = walks.asked_for(m, source, clause.iter.span)
-        if not walks.is_filled(m, source):
-            one = containers.any_of(m, source, clause.iter.span)
-            items += [one] if one not in items else []
-        # [s.synchronize() for s in streams] comes by all that code has used by their numbers.
-        numbers = range(1, min(walks.known_by_number(m, source), SURE_ELEMENTS))
-        used = [containers.nth(m, source, number, clause.iter.span) for number in numbers]
-        items += [item for item in used if item not in items]
-    for done, item in enumerate(items):
-        if not loop_steps.may_go_on(m, done, SURE_ELEMENTS):
-            return True
-        if again:
-            m.walked[walked:] = [item]
-        binding.assign(m, clause.target, item)
-        taken = True
-        asked: list[Value] = []
-        for condition in clause.tests:
-            value = evaluate(m, condition)
-            asked.append(value)
-            if isinstance(value, QueryV):
-                # pending = [event for event in pending if not event.query()]: those left out are complete; of
-                # [job for job in jobs if job.done.query()], however many there are, each that is in it is.
-                answer = conditions.truth(m, value, condition, want=True if again else None)
-                known = None if again else answer
-            else:
-                known = answers.constant(m, value)
-            if known is False:
-                taken = False
-                break
-            opened = opened or known is None
-        if taken and opened and done == 0 and len(items) == 1 and parting.has_gone_elsewhere(m, asked):
-            items.append(containers.nth(m, source, 1, clause.iter.span))
-            taken = False
-        if taken:
-            parting.takes(m, asked)
-            opened = _clause(m, e, depth + 1, out) or opened
-    del m.walked[walked:]
-    if further is not None and elements.listed(m, source) is None and _meets_next(m, e, begin):
-        further += _again(m, e, source)
-    return opened
-
-
-def _meets_next(m: Machine, e: ir.Comprehension, begin: int) -> bool:
-    """Whether an outermost comprehension runs code of the program that does work aside, or starts a graph."""
-    if not m.loops == len(e.generators) == 1 or e.kind == "generator":
-        return False
-    work = [op for op in m.ops[begin:] if isinstance(op, (Launch, Copy)) and len(op.at.calls) > len(m.calls)]
-    return bool(work) and (
-        loop_steps.is_busy(m, begin)
-        or any(not m.streams[op.stream].is_default for op in work)
-        or any(launches_graph(op) for op in work)
-    )
-
-
-def _again(m: Machine, e: ir.Comprehension, source: Value) -> list[Value]:
-    """Further elements, for what one does to the next: ``[runner.step(batch) for batch in batches]``.
-
-    Who gets the list uses them too: ``[self.next_batch() for _ in range(n)]`` of a ring with two slots.
-    """
-    m.oracle.choose(
-        m.fresh("several", e.span).symbol, "there are several elements", options=1, relevant=False
-    )
-    clause = e.generators[0]
-    made: list[Value] = []
-    for turn in (1, 2):
-        further: list[tuple[Value | None, Value]] = []
-        binding.assign(m, clause.target, containers.nth(m, source, turn, clause.iter.span))
-        for condition in clause.tests:
-            evaluate(m, condition)
-        _clause(m, e, 1, further)
-        made += [value for _, value in further]
-    m.life.kept += made
-    return made
-
-
-def _clause_over_generator(
-    m: Machine, e: ir.Comprehension, depth: int, out: list[tuple[Value | None, Value]], source: GeneratorV
-) -> None:
-    """The generator's body runs, and the element is made at each of its yields."""
-    frame, calls = m.frame, len(m.calls)
-    clause = e.generators[depth]
-
-    def at_yield(value: Value) -> Value:
-        with m.back_in(frame, calls):
-            binding.assign(m, clause.target, value)
-            _clause(m, e, depth + 1, out)
-        return NONE
-
-    m.python.run_generator(m, source, at_yield, clause.iter.span)
 
 
 def yielded(m: Machine, e: ir.Yield) -> Value:

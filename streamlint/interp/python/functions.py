@@ -322,6 +322,12 @@ def bind(
                 env.names[param.name] = rest.pop(0)
             case _ if param.name in named:
                 env.names[param.name] = named.pop(param.name)
+            case _ if (
+                param.default is None
+                and (given := keywords.entry(m, named.get(callers.REST), param.name, function.span))
+                is not None
+            ):
+                env.names[param.name] = given
             case _:
                 env.names[param.name] = _default(m, func, function, param)
     told = known.facts_of(m.project).of_parameters(function)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.interp.python import containers
-from streamlint.interp.state.values import ConstV, HeapV, Shape, Value
+from streamlint.interp.state import names
+from streamlint.interp.state.values import BufferV, ConstV, HeapV, Shape, Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,6 +24,18 @@ def spread(m: Machine, held: Value, span: Span) -> dict[str, Value]:
     if table.open:
         m.spread[span] = held
     return {str(key.value): table.entries[at] for at, key in table.keys.items() if isinstance(key, ConstV)}
+
+
+def entry(m: Machine, rest: Value | None, name: str, span: Span) -> Value | None:
+    """What a parameter gets that a call passes in no other way than by ``**rest``, of which not all is known.
+
+    ``model(**{k: v.to(device) for k, v in batch.items()})`` of ``def forward(self, rows)``.
+    """
+    match names.settle(m, rest) if rest is not None else None:
+        case (HeapV() | BufferV()) as table:
+            return containers.index(m, table, ConstV(name), span)
+        case _:
+            return None
 
 
 def collected(m: Machine, rest: Value | None, named: Mapping[str, Value]) -> HeapV:

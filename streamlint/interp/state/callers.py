@@ -196,8 +196,10 @@ def lose_events(m: Machine) -> None:
     for number in own - held:
         m.events[number] = replace(m.events[number], lost=True)
     begun = {op.event for op in m.ops if isinstance(op, Record) and not op.at.call}
-    by = held_by.holders(m, held | begun) if held or begun else {}
-    for number in held | begun:
+    # return Pending(host, done): by which names code gets at what an object holds, its text shows.
+    handed = {number for number in recorded if m.events[number].handed}
+    by = held_by.holders(m, held | begun | handed) if held or begun or handed else {}
+    for number in held | begun | handed:
         m.events[number] = replace(m.events[number], holders=by.get(number))
 
 

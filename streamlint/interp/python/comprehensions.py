@@ -1,0 +1,231 @@
+"""Comprehensions: element by element, or one that stands for all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from streamlint.frozen import replace
+from streamlint.interp.facts import answers
+from streamlint.interp.python import (
+    alike,
+    binding,
+    conditions,
+    containers,
+    objects,
+    parting,
+    walks,
+)
+from streamlint.interp.state import elements, lengths, lifetime, loop_steps, results, symbols
+from streamlint.interp.state.values import (
+    NONE,
+    Env,
+    GeneratorV,
+    QueryV,
+    Shape,
+    SymV,
+    TupleV,
+    Value,
+)
+from streamlint.trace import Copy, Launch, launches_graph
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from streamlint import ir
+    from streamlint.interp.state.machine import Machine
+
+SURE_ELEMENTS = 8
+"""Comprehensions over a known length are evaluated element by element up to this many, whatever they cost."""
+
+
+def evaluated(m: Machine, e: ir.Comprehension) -> Value:
+    """Known lengths element by element; unknown ones by one sample for all, if tests leave it."""
+    scope = Env({}, m.frame.env.module, m.frame.env, m.frame.env.number)
+    outer = m.frame.env
+    m.frame.env = scope
+    collected: list[tuple[Value | None, Value]] = []
+    further: list[Value] = []
+    taken: list[Value] = []
+    born = alike.now(m)
+    try:
+        with loop_steps.loop(m):
+            first = _source(m, e, 0)
+            opened = _clause(m, e, 0, collected, further, first, taken)
+    finally:
+        m.frame.env = outer
+    opened = opened and bool(collected or not e.generators[0].tests)
+    if e.kind == "dict":
+        made = m.new_object(Shape.DICT)
+        for key, value in collected:
+            if key is not None and not opened:
+                containers.put(m, m.heap[made.id], key, value)
+    else:
+        made = m.new_list(
+            () if opened else (value for _, value in collected),
+            shape=Shape.SET if e.kind == "set" else Shape.LIST,
+            kind="generator" if e.kind == "generator" else "",
+        )
+    if opened:
+        m.heap[made.id].open = True
+        m.heap[made.id].key_sample, m.heap[made.id].sample = collected[0] if collected else (None, None)
+        each, chosen = _walked(e, taken)
+        m.heap[made.id].born = replace(born, each=each, chosen=chosen)
+        if len(e.generators) == 1 and not e.generators[0].tests and e.kind == "list":
+            lengths.one_for_each(m, made, first)
+        if len(collected) > 1 or containers.only_chooses(e, collected):
+            for turn, (_, value) in enumerate(collected):
+                m.heap[made.id].extra[symbols.constant(turn)] = value
+        for turn, value in enumerate(further, len(collected)):
+            m.heap[made.id].extra[symbols.constant(turn)] = value
+    return made
+
+
+_Walked: TypeAlias = tuple[symbols.Item, ...]
+
+
+def _walked(e: ir.Comprehension, taken: Sequence[Value]) -> tuple[_Walked, _Walked]:
+    """What each element is made of: where the first one is made of the first, and where tests leave some out.
+
+    The latter only of elements that have a number: ``[p for p in model.parameters() if p.requires_grad]``.
+    """
+    if len(e.generators) > 1 or len(taken) != 1:
+        return (), ()
+    parts = taken[0].items if isinstance(taken[0], TupleV) else taken
+    walked = [
+        part.symbol for part in parts if isinstance(part, SymV) and isinstance(part.symbol, symbols.Item)
+    ]
+    each = tuple(item for item in walked if item.at is symbols.EACH)
+    numbered = tuple(item for item in walked if symbols.number(item.at) is not None)
+    return ((), numbered) if e.generators[0].tests else (each + numbered, ())
+
+
+def _source(m: Machine, e: ir.Comprehension, depth: int) -> Value:
+    walked = e.generators[depth].iter
+    return objects.iterated(m, m.python.evaluate(m, walked), walked.span)
+
+
+def _clause(
+    m: Machine,
+    e: ir.Comprehension,
+    depth: int,
+    out: list[tuple[Value | None, Value]],
+    further: list[Value] | None = None,
+    source: Value | None = None,
+    walked_by: list[Value] | None = None,
+) -> bool:
+    """Runs clause ``depth``; true if the number of elements is not known.
+
+    ``further`` gets the others, ``walked_by`` what no test left out of those that it came by.
+    """
+    if depth == len(e.generators):
+        made_before = len(m.buffers)
+        key = m.python.evaluate(m, e.key) if e.key is not None else None
+        out.append((key, results.put_aside(m, m.python.evaluate(m, e.element))))
+        lifetime.after_turn(
+            m, made_before, (part for pair in out for part in pair if part is not None), e.span
+        )
+        return False
+    clause = e.generators[depth]
+    source = _source(m, e, depth) if source is None else source
+    if isinstance(source, GeneratorV):
+        _clause_over_generator(m, e, depth, out, source)
+        return True
+    items = elements.listed(m, source)
+    opened, begin = items is None, len(m.ops)
+    # What consumes a generator does so between its elements.
+    again = opened or (e.kind == "generator" and depth == 0)
+    walked = len(m.walked)
+    if again:
+        m.walked.append(NONE)
+    if items is None:
+        items = walks.asked_for(m, source, clause.iter.span)
+        if not walks.is_filled(m, source):
+            one = containers.any_of(m, source, clause.iter.span)
+            items += [one] if one not in items else []
+        # [s.synchronize() for s in streams] comes by all that code has used by their numbers.
+        numbers = range(1, min(walks.known_by_number(m, source), SURE_ELEMENTS))
+        used = [containers.nth(m, source, number, clause.iter.span) for number in numbers]
+        items += [item for item in used if item not in items]
+    for done, item in enumerate(items):
+        if not loop_steps.may_go_on(m, done, SURE_ELEMENTS):
+            return True
+        if again:
+            m.walked[walked:] = [item]
+        binding.assign(m, clause.target, item)
+        taken = True
+        asked: list[Value] = []
+        for condition in clause.tests:
+            value = m.python.evaluate(m, condition)
+            asked.append(value)
+            if isinstance(value, QueryV):
+                # pending = [event for event in pending if not event.query()]: those left out are complete; of
+                # [job for job in jobs if job.done.query()], however many there are, each that is in it is.
+                answer = conditions.truth(m, value, condition, want=True if again else None)
+                known = None if again else answer
+            else:
+                known = answers.constant(m, value)
+            if known is False:
+                taken = False
+                break
+            opened = opened or known is None
+        if taken and opened and done == 0 and len(items) == 1 and parting.has_gone_elsewhere(m, asked):
+            items.append(containers.nth(m, source, 1, clause.iter.span))
+            taken = False
+        if taken:
+            parting.takes(m, asked)
+            if walked_by is not None:
+                walked_by.append(item)
+            opened = _clause(m, e, depth + 1, out) or opened
+    del m.walked[walked:]
+    if further is not None and elements.listed(m, source) is None and _meets_next(m, e, begin):
+        further += _again(m, e, source)
+    return opened
+
+
+def _meets_next(m: Machine, e: ir.Comprehension, begin: int) -> bool:
+    """Whether an outermost comprehension runs code of the program that does work aside, or starts a graph."""
+    if not m.loops == len(e.generators) == 1 or e.kind == "generator":
+        return False
+    work = [op for op in m.ops[begin:] if isinstance(op, (Launch, Copy)) and len(op.at.calls) > len(m.calls)]
+    return bool(work) and (
+        loop_steps.is_busy(m, begin)
+        or any(not m.streams[op.stream].is_default for op in work)
+        or any(launches_graph(op) for op in work)
+    )
+
+
+def _again(m: Machine, e: ir.Comprehension, source: Value) -> list[Value]:
+    """Further elements, for what one does to the next: ``[runner.step(batch) for batch in batches]``.
+
+    Who gets the list uses them too: ``[self.next_batch() for _ in range(n)]`` of a ring with two slots.
+    """
+    m.oracle.choose(
+        m.fresh("several", e.span).symbol, "there are several elements", options=1, relevant=False
+    )
+    clause = e.generators[0]
+    made: list[Value] = []
+    for turn in (1, 2):
+        further: list[tuple[Value | None, Value]] = []
+        binding.assign(m, clause.target, containers.nth(m, source, turn, clause.iter.span))
+        for condition in clause.tests:
+            m.python.evaluate(m, condition)
+        _clause(m, e, 1, further)
+        made += [value for _, value in further]
+    m.life.kept += made
+    return made
+
+
+def _clause_over_generator(
+    m: Machine, e: ir.Comprehension, depth: int, out: list[tuple[Value | None, Value]], source: GeneratorV
+) -> None:
+    """The generator's body runs, and the element is made at each of its yields."""
+    frame, calls = m.frame, len(m.calls)
+    clause = e.generators[depth]
+
+    def at_yield(value: Value) -> Value:
+        with m.back_in(frame, calls):
+            binding.assign(m, clause.target, value)
+            _clause(m, e, depth + 1, out)
+        return NONE
+
+    m.python.run_generator(m, source, at_yield, clause.iter.span)
