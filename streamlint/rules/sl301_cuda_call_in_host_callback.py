@@ -13,6 +13,7 @@ from streamlint.trace import (
     CallbackEnd,
     Copy,
     CudaCall,
+    Doubt,
     Evidence,
     Free,
     HostAccess,
@@ -59,7 +60,7 @@ def check(judged: Judged) -> Iterator[Problem]:
                     for span in op.at.calls[len(callback.at.calls) + 1 :]
                 ),
             ),
-            doubts=op.doubts,
+            doubts=op.doubts | _guessed(judged, op),
             mended_at=(callback.at.span, *callback.at.calls),
         )
 
@@ -97,6 +98,15 @@ def _is_cuda_call(judged: Judged, op: Op) -> bool:
             return not doubts
         case _:
             return True
+
+
+def _guessed(judged: Judged, op: Op) -> frozenset[Doubt]:
+    """Whether only a guess says that there is work: ``pool.apply_async(save, args)`` of unknown ``args``."""
+    if not isinstance(op, Launch) or Doubt.OPAQUE not in op.doubts:
+        return frozenset()
+    used = (judged.trace.buffers[access.buffer] for access in op.accesses)
+    shown = any(one.kind is not Evidence.ASSUMED and one.space is not Space.UNKNOWN for one in used)
+    return frozenset() if shown else frozenset({Doubt.GUESSED})
 
 
 RULE = Rule(
