@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from streamlint import models
-from streamlint.models import schema
+from streamlint.models import schema, vocabulary
 from streamlint.models.schema import Api, Effect, Framework, Role
 
 if TYPE_CHECKING:
@@ -109,3 +109,10 @@ def test_telling_names_belong_to_one_kind_of_object() -> None:
 )
 def test_receivers_are_told_by_method_and_keyword(name: str, keywords: tuple[str, ...], found: bool) -> None:
     assert (models.find_telling(name, keywords) is not None) is found
+
+
+def test_whose_argument_waits() -> None:
+    """``event.wait(side)`` makes it wait; ``current.wait_stream(side)`` and ``wp.wait_stream(side)`` wait for it."""
+    assert {"wait", "cudaStreamWaitEvent", "cuStreamWaitEvent"} <= vocabulary.FORKS_ARGUMENT
+    assert vocabulary.FORKS_ARGUMENT.isdisjoint({"wait_stream", "wait_event"})
+    assert "wait_stream" in vocabulary.JOINS_ARGUMENT

@@ -63,8 +63,8 @@ class Uses:
     code: str = "code"
     bound: bool = False
     """It also uses what the receiver was bound to."""
-    works_in: str = ""
-    """Memory of the receiver's own that each call writes, as messages call it."""
+    own_memory: bool = False
+    """The receiver has memory of its own, which each call writes and no code sees."""
     host_waits: bool = False
     """The host waits for it where the memory is pinned or managed (``cudaMemset``)."""
     grouped: bool = False

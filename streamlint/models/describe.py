@@ -358,7 +358,7 @@ def _uses(one: fx.Uses) -> str:
     what = [_accesses(one.reads, one.writes, one.updates)] if one.reads or one.writes or one.updates else []
     what += [f"may read and write the memory in {_names(one.packed)}"] if one.packed else []
     what += ["may read and write what the object was bound to"] if one.bound else []
-    what += [f"writes {one.works_in}"] if one.works_in else []
+    what += ["writes memory of the object's own"] if one.own_memory else []
     waits = "; the host waits if the memory is pinned or managed" if one.host_waits else ""
     return f"device work on {where}" + (f" that {' and '.join(what)}" if what else "") + waits
 

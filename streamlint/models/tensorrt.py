@@ -10,14 +10,10 @@ _TOLD = (Pure(own=True),)
 TELLS_DIRECTION = frozenset({"get_tensor_mode", "binding_is_input"})
 """Methods that say whether a tensor of an engine is an input: some are, and some are not."""
 
-ACTIVATIONS = "the activation memory of the execution context"
-"""Memory of each context: two calls of one on different streams may not run at the same time.
-
-https://docs.nvidia.com/deeplearning/tensorrt/latest/_static/c-api/classnvinfer1_1_1_i_execution_context.html
-"""
-
 TENSORRT = Framework(
     lib=Lib.TENSORRT,
+    # own_memory: each context has its activations in one, so that two calls may not run at the same time:
+    # https://docs.nvidia.com/deeplearning/tensorrt/latest/_static/c-api/classnvinfer1_1_1_i_execution_context.html
     url="https://docs.nvidia.com/deeplearning/tensorrt/latest/_static/python-api/infer/Core/ExecutionContext.html",
     modules=("tensorrt",),
     functions=(),
@@ -27,19 +23,19 @@ TENSORRT = Framework(
         Api(
             "execute_async_v3",
             "stream_handle",
-            (Uses(stream="stream_handle", bound=True, works_in=ACTIVATIONS), Succeeds()),
+            (Uses(stream="stream_handle", bound=True, own_memory=True), Succeeds()),
             telling=(),
         ),
         Api(
             "execute_async",
             "batch_size bindings stream_handle input_consumed",
-            (Uses(stream="stream_handle", packed=("bindings",), works_in=ACTIVATIONS), Succeeds()),
+            (Uses(stream="stream_handle", packed=("bindings",), own_memory=True), Succeeds()),
             telling=("stream_handle",),
         ),
         Api(
             "execute_async_v2",
             "bindings stream_handle input_consumed",
-            (Uses(stream="stream_handle", packed=("bindings",), works_in=ACTIVATIONS), Succeeds()),
+            (Uses(stream="stream_handle", packed=("bindings",), own_memory=True), Succeeds()),
             telling=(),
         ),
         Api("get_tensor_name", "index", _TOLD, telling=()),

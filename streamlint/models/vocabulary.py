@@ -64,6 +64,10 @@ def _takes_stream(effect: Effect) -> bool:
     return isinstance(getattr(effect, "stream", None), str)
 
 
+def _is_told_who_waits(effect: Effect) -> bool:
+    return _takes_stream(effect) and getattr(effect, "stream", None) != "self"
+
+
 # ----------------------------------------------------------------------------- what calls do
 
 MAKES_STREAM = _names(fx.NewStream, fx.ForeignStream)
@@ -125,10 +129,10 @@ JOINS_OWN = _names(
     of=lambda: _methods(Role.STREAM, Role.EVENT),
 )
 """What is before the dot is waited for, or recorded: ``side.synchronize()``."""
-FORKS_ARGUMENT = _names(*_ORDERING_EFFECTS, of=_functions) | _names(
-    *_ORDERING_EFFECTS, of=lambda: _methods(Role.EVENT)
+FORKS_ARGUMENT = _names(*_ORDERING_EFFECTS, of=_functions, only=_is_told_who_waits) | _names(
+    *_ORDERING_EFFECTS, of=lambda: _methods(Role.EVENT), only=_is_told_who_waits
 )
-"""A stream among the arguments waits: ``event.wait(side)``."""
+"""A stream among the arguments waits: ``event.wait(side)``, and not ``wp.wait_stream(side)``."""
 JOINS_ARGUMENT = (
     _names(fx.HostWaitsStream, fx.Queries, fx.Records, of=_functions)
     | _names(fx.Records, of=lambda: _methods(Role.EVENT))

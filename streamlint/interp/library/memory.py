@@ -220,10 +220,10 @@ def use(call: Call, effect: fx.Uses) -> None:
     stream = stream_of(call, effect.stream).id
     # A kernel whose source is not seen may only read what it is given.
     doubts = _OPAQUE if effect.packed and uses is None else frozenset()
-    if effect.works_in:
+    if effect.own_memory:
         # What it does to its own memory is no guess.
         accesses = [replace(access, doubts=access.doubts | doubts) for access in accesses]
-        accesses.append(Access(_of_receiver(call, effect.works_in).id, Mode.WRITE))
+        accesses.append(Access(_of_receiver(call).id, Mode.WRITE))
         doubts = frozenset()
     launch = Launch(
         m.site(call.span),
@@ -247,10 +247,11 @@ def use(call: Call, effect: fx.Uses) -> None:
         m.emit(SyncStream(m.site(call.span), m.lane, stream=stream, name=call.name(), purpose=Purpose.ASIDE))
 
 
-def _of_receiver(call: Call, name: str) -> BufferV:
+def _of_receiver(call: Call) -> BufferV:
     """Memory that an object keeps for itself: a context of TensorRT's has its activations there."""
     known, owner = call.m.works_in, symbol_of(call.value("self"))
     if owner not in known:
+        name = f"the memory that `{call.name()}` works in"
         known[owner] = call.m.new_buffer(name, Space.DEVICE, Origin.ALLOCATED, Flavor.OPAQUE, None)
     return known[owner]
 
