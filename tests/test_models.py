@@ -112,7 +112,7 @@ def test_receivers_are_told_by_method_and_keyword(name: str, keywords: tuple[str
 
 
 def test_whose_argument_waits() -> None:
-    """``event.wait(side)`` makes it wait; ``current.wait_stream(side)`` and ``wp.wait_stream(side)`` wait for it."""
+    """``event.wait(side)`` makes ``side`` wait; ``current.wait_stream(side)`` waits for it."""
     assert {"wait", "cudaStreamWaitEvent", "cuStreamWaitEvent"} <= vocabulary.FORKS_ARGUMENT
     assert vocabulary.FORKS_ARGUMENT.isdisjoint({"wait_stream", "wait_event"})
     assert "wait_stream" in vocabulary.JOINS_ARGUMENT
