@@ -82,11 +82,29 @@ def _nobody_waits(judged: Judged, problem: Problem, side: StreamId, entry: Entry
         isinstance(op, Record) and is_announcement(judged.trace.events[op.event])
         for op in map(judged.op, records)
     )
-    if announced or plain_name(judged.trace.streams[side]) in entry.joined_elsewhere:
+    behind = _streams_behind(judged, problem, side)
+    joined = {plain_name(judged.trace.streams[stream]) for stream in behind} & entry.joined_elsewhere
+    if announced or joined:
         return False
     # reduce(), then finish(), which waits for the stream: the end of the first was not forgotten.
     after = judged.numbers(SyncStream, Wait, SyncEvent, first=problem.later)
     return not any(_waits_for(judged, number, side) for number in after)
+
+
+def _streams_behind(judged: Judged, problem: Problem, side: StreamId) -> set[StreamId]:
+    """The stream, and those that wait for it behind the work before the call returns.
+
+    ``self.sending.wait_stream(self.side)``, and in another method ``current.wait_stream(self.sending)``.
+    """
+    assert problem.earlier is not None
+    found = {side}
+    for number in judged.numbers(Wait, first=problem.earlier + 1, before=problem.later):
+        record, waiting = judged.hb.record_seen_by(number), stream_of(judged.op(number))
+        if record is None or waiting is None or record < problem.earlier:
+            continue
+        if stream_of(judged.op(record)) in found:
+            found.add(waiting)
+    return found
 
 
 def has_handle(op: Op) -> bool:

@@ -28,6 +28,8 @@ class Communicates:
     """A parameter that may give an event: what runs aside starts after that, not after the current stream."""
     gives: tuple[str | None, ...] = ()
     """It gives a tuple: memory of its own, like these operands (None: no memory), and the handle last."""
+    source: str | None = None
+    """A parameter that says which rank sends: there it only reads what others have updated."""
 
 
 @frozen()

@@ -41,7 +41,7 @@ DISTRIBUTED = Framework(
     modules=("torch.distributed", "torch.distributed.distributed_c10d"),
     functions=(
         Api("all_reduce", "tensor op group async_op", (Communicates(updates=("tensor",)),)),
-        Api("broadcast", "tensor src group async_op", (Communicates(updates=("tensor",)),)),
+        Api("broadcast", "tensor src group async_op", (Communicates(updates=("tensor",), source="src"),)),
         Api("reduce", "tensor dst op group async_op", (Communicates(updates=("tensor",)),)),
         Api(
             "all_gather",

@@ -90,7 +90,7 @@ def run(call: Call, effect: fx.Communicates) -> Value:
         for names, mode in (
             (effect.reads, Mode.READ),
             (effect.writes, Mode.WRITE),
-            (effect.updates, Mode.UPDATE),
+            (effect.updates, Mode.READ if _is_sent_here(call, effect) else Mode.UPDATE),
         )
         for name in names
         for view in tensors.buffers_in(m, [call.value(name)], taken=True)
@@ -117,6 +117,18 @@ def run(call: Call, effect: fx.Communicates) -> Value:
     if effect.makes is None:
         return given.with_handle(work) if effect.gives else work
     return made[0] if isinstance(call.value(effect.makes), (BufferV, SymV)) else m.new_list([*made])
+
+
+_RANK = symbols.call("torch.distributed.get_rank")
+
+
+def _is_sent_here(call: Call, effect: fx.Communicates) -> bool:
+    """Whether the path has taken its rank for the one that sends: ``if dist.get_rank() == 0``, ``src=0``."""
+    if effect.source is None:
+        return False
+    source = symbol_of(call.value(effect.source))
+    ranks = (rank for rank, number in call.m.equal.items() if number is source)
+    return any(isinstance(rank, symbols.Fresh) and rank.what is _RANK for rank in ranks)
 
 
 def wait_for(call: Call, result: str) -> Value:

@@ -10,7 +10,9 @@ from streamlint.interp.state import elements, replacing, symbols
 from streamlint.interp.state.values import (
     Born,
     BufferV,
+    ConstV,
     EventV,
+    HeapObject,
     HeapV,
     StreamV,
     SymV,
@@ -74,6 +76,8 @@ class _Another:
                 return TupleV(tuple(self.of(item, depth) for item in items))
             case SymV(base):
                 own = self._own(base)
+                if (known := symbols.number(own)) is not None and own is not base:
+                    return ConstV(known)
                 if own is not base or self._is_one(base):
                     return replace(value, symbol=own)
                 return replace(value, symbol=symbols.Item(base, self.key))
@@ -86,11 +90,31 @@ class _Another:
         if self.born is None or number is None:
             return symbol
         for each in self.born.each:
-            first = symbols.number(each.at) or 0
-            symbol = replacing.replaced(symbol, each, symbols.Item(each.of, symbols.constant(first + number)))
+            symbol = replacing.replaced(symbol, each, self._numbered(each, number))
         for one in self.born.chosen if number else ():
             symbol = replacing.replaced(symbol, one, symbols.Item(one, self.key))
         return symbol
+
+    def _numbered(self, each: symbols.Item, number: int) -> Symbol:
+        """The element of something that stands at the same place; of ``range(n)`` and of counts a number.
+
+        ``[Weight(i % 2) for i in range(layers)]``: the second one has 1.
+        """
+        at = number + (symbols.number(each.at) or 0)
+        match self._walked(each.of):
+            case HeapObject(role="range", items=[ConstV(int() as start), ConstV(int() as step), _]):
+                return symbols.constant(start + step * at)
+            case HeapObject(role="enumerate", items=[ConstV(int() as start), _]):
+                return symbols.constant(start + at)
+            case _:
+                return symbols.Item(each.of, symbols.constant(at))
+
+    def _walked(self, source: Symbol) -> HeapObject | None:
+        match source:
+            case symbols.Thing("object", int() as number):
+                return self.m.heap.get(number)
+            case _:
+                return None
 
     def _is_one(self, symbol: Symbol) -> bool:
         """What was made for the element has its place in its symbol, or stands for each of something."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,8 @@ from streamlint.frozen import frozen
 from streamlint.interp.state import symbols
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from streamlint.interp.state.symbols import Symbol
     from streamlint.source import Span
 
@@ -51,6 +54,28 @@ class Numbers:
     def are_counted_from(self, base: Symbol) -> bool:
         """Whether it is a number, and ``base - 1`` too: of something else it may be a tensor."""
         return base in self.starts or (isinstance(base, symbols.Call) and symbols.last_called(base) == "len")
+
+
+_EXACT: dict[str, Callable[[int, int], int]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "%": operator.mod,
+    "//": operator.floordiv,
+    "&": operator.and_,
+    "^": operator.xor,
+}
+
+
+def computed(op: str, left: Symbol, right: Symbol) -> Symbol:
+    """``i % 2``, a number where ``i`` is one."""
+    match left, right:
+        case symbols.Const(first, int() as a), symbols.Const(second, int() as b) if (
+            first is second is int and op in _EXACT and (b or op not in ("%", "//"))
+        ):
+            return symbols.constant(_EXACT[op](a, b))
+        case _:
+            return symbols.Binary(op, left, right)
 
 
 def linear(symbol: Symbol) -> tuple[Symbol, int]:

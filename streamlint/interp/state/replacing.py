@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streamlint.interp.state import numbers
 from streamlint.interp.state.symbols import Attr, Binary, Call, Fresh, Function, Item, Spread, Tuple, has
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def replaced(symbol: Symbol, part: Symbol, by: Symbol) -> Symbol:
         case Tuple(items):
             return Tuple(tuple(map(inside, items)))
         case Binary(op, left, right):
-            return Binary(op, inside(left), inside(right))
+            return numbers.computed(op, inside(left), inside(right))
         case Fresh(what, line, col, turn, call, depth):
             return Fresh(inside(what), line, col, turn, call, depth)
         case Function(path, line, col, made_in, receiver) if receiver is not None:
