@@ -220,11 +220,6 @@ def use(call: Call, effect: fx.Uses) -> None:
     stream = stream_of(call, effect.stream).id
     # A kernel whose source is not seen may only read what it is given.
     doubts = _OPAQUE if effect.packed and uses is None else frozenset()
-    if effect.own_memory:
-        # What it does to its own memory is no guess.
-        accesses = [replace(access, doubts=access.doubts | doubts) for access in accesses]
-        accesses.append(Access(_of_receiver(call).id, Mode.WRITE))
-        doubts = frozenset()
     launch = Launch(
         m.site(call.span),
         m.lane,
@@ -240,6 +235,10 @@ def use(call: Call, effect: fx.Uses) -> None:
         grouped.queue(m, launch)
     else:
         m.emit(launch)
+    if effect.own_memory:
+        # What it does to its own memory is no guess, whatever it does with its arguments.
+        own = Access(_of_receiver(call).id, Mode.WRITE)
+        m.emit(replace(launch, doubts=frozenset(), accesses=(own,)))
     if effect.bound:
         _record_behind(call, stream)
     spaces = {m.buffers[access.buffer].space for access in accesses}
