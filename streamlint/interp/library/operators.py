@@ -302,12 +302,14 @@ def _yields_pageable(m: Machine, kwargs: dict[str, Value], span: Span) -> bool:
     )
 
 
-def layer(m: Machine, function: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
+def layer(
+    m: Machine, module: Value, function: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value:
     """What a layer computes, whose weights need gradients: ``proj(x)``."""
     for operand in tensors.buffers_in(m, args[:1]):
         # What a layer of torch.nn is given, and what it makes, are tensors by its documentation.
         m.is_memory(operand, Evidence.SHOWN)
     begin = len(m.ops)
     output = torch_function(m, f"torch.nn.functional.{function}", args, kwargs, span)
-    m.life.by_layers.update(range(begin, len(m.ops)))
+    m.life.by_layers.update(dict.fromkeys(range(begin, len(m.ops)), symbol_of(module)))
     return output

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from streamlint.interp.library import storage, tensors
 from streamlint.interp.state import names, symbols
 from streamlint.interp.state.values import BufferV, HeapV, SymV, TupleV, Value, symbol_of
+from streamlint.models.autograd import BACKWARD
 from streamlint.models.schema import Lib
 from streamlint.trace import Access, Doubt, Evidence, HostAccess, Launch, Mode
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 CLASSES = "torch.optim."
 _UNSEEN = "torch.optim.Optimizer"
 _UNSURE = frozenset({Doubt.INFERRED})
+_UNTOLD = frozenset({Doubt.ASSUMED})
 
 
 def made(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> SymV:
@@ -97,11 +99,54 @@ def _reads_gradients(m: Machine, optimizer: SymV, span: Span) -> None:
     That matters on another stream only: ``loss.backward()``, and then ``with torch.cuda.stream(side):
     optimizer.step()``.
     """
-    backward = m.ops[m.last_backward] if m.last_backward is not None else None
+    number, doubts = _last_backward(m, optimizer)
+    m.life.stepped[optimizer.symbol] = len(m.ops)
+    backward = m.ops[number] if number is not None else None
     if not isinstance(backward, Launch) or backward.stream == m.current_stream(Lib.TORCH).id:
         return
-    gradients = storage.gradient(m, symbols.Attr(optimizer.symbol, "grad"), "the gradient")
-    tensors.launch(m, span, [Access(gradients.id, Mode.READ, doubts=_UNSURE)], "optimizer step")
+    place = symbols.Attr(optimizer.symbol, "grad")
+    gradients = storage.gradient(m, place, "the gradient", written_by=number)
+    tensors.launch(m, span, [Access(gradients.id, Mode.READ, doubts=doubts)], "optimizer step")
+
+
+def _last_backward(m: Machine, optimizer: SymV) -> tuple[int | None, frozenset[Doubt]]:
+    """The last backward pass that has come by a layer with parameters of the optimizer.
+
+    Of two halves of a model on two streams each has a pass of its own. Where no layer tells which one it is,
+    and one of them was on the stream of the step, that the last has computed the gradients is an assumption.
+    """
+    last = m.last_backward
+    since = m.life.stepped.get(optimizer.symbol, 0)
+    passes = {
+        number: op.stream
+        for number, op in enumerate(m.ops[since:last], since)
+        if isinstance(op, Launch) and op.name == BACKWARD
+    }
+    if last is None or not passes:
+        return last, _UNSURE
+    own = {owner for value in _each(m, optimizer.holds) for owner in symbols.owners(symbol_of(value))}
+    layers = {number: _layers_behind(m, number) for number in (*passes, last)}
+    if all(found.isdisjoint(own) for found in layers.values()):
+        here = m.current_stream(Lib.TORCH).id
+        return last, _UNTOLD if here in passes.values() else _UNSURE
+    return max(number for number, found in layers.items() if not found or not found.isdisjoint(own)), _UNSURE
+
+
+def _layers_behind(m: Machine, number: int) -> set[symbols.Symbol]:
+    """The layers by which a backward pass comes, whose first operand is what it begins with."""
+    backward = m.ops[number]
+    assert isinstance(backward, Launch)
+    reached = {access.buffer for access in backward.accesses[:1] if access.mode.reads}
+    found: set[symbols.Symbol] = set()
+    for place in range(number - 1, -1, -1):
+        op = m.ops[place]
+        if not isinstance(op, Launch) or op.name == BACKWARD:
+            continue
+        if any(access.mode.writes and access.buffer in reached for access in op.accesses):
+            reached |= {access.buffer for access in op.accesses if access.mode.reads}
+            if place in m.life.by_layers:
+                found.add(m.life.by_layers[place])
+    return found
 
 
 def _parameters(m: Machine, given: Iterable[Value]) -> Iterator[BufferV]:

@@ -175,33 +175,42 @@ def computes_gradients(m: Machine) -> None:
         del m.roles[place]
 
 
-def gradient(m: Machine, symbol: symbols.Symbol, name: str = "", owner: BufferV | None = None) -> BufferV:
+def gradient(
+    m: Machine,
+    symbol: symbols.Symbol,
+    name: str = "",
+    owner: BufferV | None = None,
+    *,
+    written_by: int | None = None,
+) -> BufferV:
     """``p.grad``: written by the last ``backward()``, on the stream that was current there.
 
     It is memory of PyTorch's as surely as its owner is, and lives where that does: in a module that
-    does not import PyTorch, a model with ``backward()`` and gradients may compute with NumPy.
+    does not import PyTorch, a model with ``backward()`` and gradients may compute with NumPy. ``written_by``:
+    an earlier pass, where it is known that this one has computed it.
     """
+    last = m.last_backward if written_by is None else written_by
     kind = Evidence.INFERRED if m.project.imports(m.frame.env.module, "torch") else Evidence.ASSUMED
     residence = Evidence.ASSUMED
     if owner is not None:
         of = m.buffers[owner.id]
         kind, residence = of.kind, of.residence if of.space is Space.DEVICE else Evidence.ASSUMED
-    backward = m.ops[m.last_backward] if m.last_backward is not None else None
-    if m.last_backward is None or not isinstance(backward, Launch):
+    backward = m.ops[last] if last is not None else None
+    if last is None or not isinstance(backward, Launch):
         view = outside.memory(m, symbol, Space.DEVICE, kind=min(kind, Evidence.INFERRED), name=name)
         return m.lives(view, Space.DEVICE, residence)
     made = m.new_buffer(name or symbols.text_of(symbol), Space.DEVICE, Origin.RESULT, Flavor.TORCH, None)
     m.buffers[made.id] = replace(m.buffers[made.id], kind=kind, residence=residence)
     m.life.gradients.add(made.id)
     written = Access(made.id, Mode.WRITE)
-    captured = m.captures.with_backward(m.last_backward)
+    captured = m.captures.with_backward(last)
     if captured is None:
-        _also_does(m, m.last_backward, backward, written)
+        _also_does(m, last, backward, written)
         return made
     # Launches of the graph write it.
     captured.modes[made.id, written.region, written.doubts] = written.mode
     for graph, recording in m.recordings.items():
-        if m.last_backward in recording.backwards:
+        if last in recording.backwards:
             recording.modes[made.id, written.region, written.doubts] = written.mode
             for number, op in enumerate(m.ops):
                 if isinstance(op, Launch) and op.graph == graph:

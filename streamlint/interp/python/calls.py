@@ -143,7 +143,7 @@ def _super_call(m: Machine, e: ir.Call) -> Value:
         escape.barrier(m, escape.all_streams(m), e.span, e.func.name)
     computed = layers.inherited(m, receiver) if isinstance(receiver, HeapV) else ""
     if computed and e.func.name in torch_model.CALLED:
-        return operators.layer(m, computed, args, kwargs, e.span)
+        return operators.layer(m, receiver, computed, args, kwargs, e.span)
     if e.func.name != "__init__":
         return unresolved.opaque(m, f"super().{e.func.name}", [receiver, *args], kwargs, e.span)
     saved_hooks.inherited(m, cls, receiver, args)
@@ -185,7 +185,7 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
                     is_forward = name == torch_model.CALLED[-1]
                     return torch_modules.runs(m, func, args, runs, span) if is_forward else runs()
             if computed := layers.inherited(m, func):
-                runs = partial(operators.layer, m, computed, args, kwargs, span)
+                runs = partial(operators.layer, m, func, computed, args, kwargs, span)
                 return torch_modules.runs(m, func, args, runs, span)
             return unresolved.opaque(m, m.symbol_of_object(func), [func, *args], kwargs, span)
         case HeapV() if module_containers.is_sequence(m, func):
@@ -196,7 +196,12 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
             return host_arrays.of_values(m, args, span)
         case SymV(computes=function) if function:
             return _in_hooks(
-                m, func, args, span, partial(operators.layer, m, function, args, kwargs, span), layer=True
+                m,
+                func,
+                args,
+                span,
+                partial(operators.layer, m, func, function, args, kwargs, span),
+                layer=True,
             )
         case SymV(symbols.Call(symbols.Name("type"), _)) if kinds.takes_container(m, args) and not kwargs:
             # type(batch)(x.to(device) for x in batch): what it holds is what it is given.

@@ -26,7 +26,7 @@ from streamlint.interp.library import (
     unresolved,
     used_as,
 )
-from streamlint.interp.python import keys, some_element, stocks
+from streamlint.interp.python import halves, keys, some_element, stocks
 from streamlint.interp.state import counted, elements, names, results, rings, symbols
 from streamlint.interp.state.numbers import behind, linear
 from streamlint.interp.state.values import (
@@ -304,11 +304,13 @@ def _heap_index(m: Machine, value: HeapV, at: Value, span: Span) -> Value:
         return made
     if isinstance(at, SliceV):
         part = elements.sliced(held.items, at) if not held.open else None
+        part = halves.rest(m, value, at) if part is None else part
         made = m.new_list(part if part is not None else held.items)
         if part is None:
             # hops[:n]: elements that were not asked for yet share what those of the whole list share.
             some = m.heap[made.id]
             some.open, some.sample, some.extra, some.born = True, held.sample, held.extra, held.born
+            halves.note(m, value, at, made)
         return made
     return some_element.found(m, held, value, _place(m, held, symbol_of(at)))
 

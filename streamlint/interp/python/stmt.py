@@ -15,6 +15,7 @@ from streamlint.interp.python import (
     container_methods,
     containers,
     expr,
+    halves,
     inner_functions,
     keys,
     loops,
@@ -29,6 +30,7 @@ from streamlint.interp.state.values import (
     ConstV,
     HeapV,
     Shape,
+    SliceV,
     symbol_of,
 )
 
@@ -197,6 +199,9 @@ def _delete(m: Machine, target: ir.Expr) -> None:
                     and -len(held.items) <= at.value < len(held.items)
                 ):
                     held.items.pop(at.value)
+                elif isinstance(at, SliceV) and held.shape is Shape.LIST:
+                    kept = halves.left(m, owner, at)
+                    held.items = held.items if kept is None else kept
         case ir.Seq(items=items):
             for item in items:
                 _delete(m, item)

@@ -156,6 +156,12 @@ def _bound(bound: Value | None) -> str | None:
 
 def sliced(items: list[Value], at: SliceV) -> list[Value] | None:
     """``items[lo:hi:step]``, where its bounds are known."""
+    cut = places(at)
+    return items[cut] if cut is not None else None
+
+
+def places(at: SliceV) -> slice | None:
+    """Which elements a slice means, where its bounds are known."""
     bounds: list[int | None] = []
     for part in (at.lo, at.hi, at.step):
         if part is None or part == NONE:
@@ -164,7 +170,7 @@ def sliced(items: list[Value], at: SliceV) -> list[Value] | None:
             bounds.append(part.value)
         else:
             return None
-    return items[slice(*bounds)] if bounds[2] != 0 else None
+    return slice(*bounds) if bounds[2] != 0 else None
 
 
 def is_behind(held: HeapObject, at: symbols.Symbol) -> bool:

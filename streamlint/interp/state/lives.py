@@ -58,8 +58,10 @@ class Lifetimes:
     """Memory at whose address an array of a device was made."""
     plain: set[BufferId] = field(default_factory=set)
     """Memory for which autograd computes no gradients: what was made of nothing that needs some."""
-    by_layers: set[int] = field(default_factory=set)
-    """Operations of layers, whose weights need gradients: ``proj(x)``."""
+    by_layers: dict[int, Symbol] = field(default_factory=dict)
+    """Operations of layers, whose weights need gradients, with the layer: ``proj(x)``."""
+    stepped: dict[Symbol, int] = field(default_factory=dict)
+    """Optimizers, with the operations that were queued when they took their last step."""
     flavors: dict[BufferId, Flavor] = field(default_factory=dict)
     """What each buffer was made as: it decides who frees it."""
     same: dict[BufferId, set[BufferId]] = field(default_factory=dict)

@@ -48,6 +48,8 @@ class Numbers:
     """From which loops count, so that they are numbers: ``n`` of ``range(n - 1, -1, -1)``."""
     rounds: dict[Span, Counted] = field(default_factory=dict)
     """Tests of what a number leaves, ``step % 10 == 0``: see ``python/later_passes.py``."""
+    halves: dict[tuple[int, Symbol], int] = field(default_factory=dict)
+    """Lists of the first so many elements of another one, by that and the number: ``pool[:n]``."""
     picks: dict[int, Symbol] = field(default_factory=dict)
     """The number that picks one of so many slots, and of which nothing is known: ``pages[layer % 2]``."""
 
