@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.interp.library import threads
-from streamlint.interp.python import alike, built, containers, objects
+from streamlint.interp.python import alike, containers, objects
 from streamlint.interp.state import elements, loop_steps, names, symbols
 from streamlint.interp.state.values import NONE, TRUE, ApiV, GeneratorV, HeapV, SymV, Value
 from streamlint.models.python import GIVES_STEPS, OF_EXECUTORS
@@ -39,7 +39,7 @@ def awaited(m: Machine, value: Value, span: Span) -> Value:
     """``await ticket``, of a class whose ``__await__`` goes on until an event has come too."""
     steps = objects.told_by_class(m, value, GIVES_STEPS, span)
     if isinstance(steps, GeneratorV):
-        built.drained(m, steps, span)
+        return m.python.run_generator(m, steps, lambda _: NONE, span)
     return threads.awaited(m, value, span)
 
 

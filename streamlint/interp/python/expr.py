@@ -287,8 +287,7 @@ def yielded(m: Machine, e: ir.Yield) -> Value:
     if frame.on_yield is None:
         return m.fresh("sent", e.span)
     if e.delegate and isinstance(value, GeneratorV):
-        m.python.run_generator(m, value, frame.on_yield, e.span)
-        return NONE
+        return m.python.run_generator(m, value, frame.on_yield, e.span)
     if e.delegate:
         for item in elements.listed(m, value) or [containers.element(m, value, symbols.EACH, e.span)]:
             frame.on_yield(item)

@@ -358,12 +358,14 @@ def _default(m: Machine, func: FuncV, function: ir.Function, param: ir.Param) ->
     return value if value is not None else SymV(symbols.Local(function.qualname, param.name))
 
 
-def run_generator(m: Machine, value: GeneratorV, at_yield: Callable[[Value], Value], span: Span) -> None:
+def run_generator(m: Machine, value: GeneratorV, at_yield: Callable[[Value], Value], span: Span) -> Value:
+    """Runs a generator to its end; gives what it returns there."""
     func = value.func
     try:
         function, unread = loaded(func, outside=not m.calls)
     except ir.LoweringError:
-        return
-    run_function(m, func, function, list(value.args), value.kwargs, span, at_yield)
+        return NONE
+    result = run_function(m, func, function, list(value.args), value.kwargs, span, at_yield)
     if unread:
         m.stop(unread)
+    return result

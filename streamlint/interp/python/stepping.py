@@ -47,15 +47,18 @@ def step(m: Machine, value: GeneratorV, sent: Value, span: Span) -> tuple[Value,
     return (NONE, False) if given is None else (given, True)
 
 
-def run(m: Machine, value: GeneratorV, at_yield: Callable[[Value], Value], span: Span) -> None:
-    """A loop walks a generator, from where it stands: ``first = next(batches)``, ``for batch in batches``."""
+def run(m: Machine, value: GeneratorV, at_yield: Callable[[Value], Value], span: Span) -> Value:
+    """A loop walks a generator, from where it stands: ``first = next(batches)``, ``for batch in batches``.
+
+    Gives what the generator returns, which ``yield from`` and ``await`` ask for.
+    """
     if value not in m.stepped:
-        functions.run_generator(m, value, at_yield, span)
-        return
+        return functions.run_generator(m, value, at_yield, span)
     sent: Value = NONE
     while (given := step(m, value, sent, span)) is not None and given[1]:
         sent = at_yield(given[0])
         m.tick()
+    return NONE
 
 
 def _begun(m: Machine, value: GeneratorV, span: Span) -> Stepped | None:

@@ -33,6 +33,7 @@ from streamlint.interp.state.values import (
     Value,
 )
 from streamlint.models.autograd import FORWARD, SETS_UP
+from streamlint.models.python import GIVES_STEPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,7 +70,10 @@ def call_outside(m: Machine, func: FuncV, number: int) -> None:
             weakly.after_statement(m, func.function.span)
         _used_by_caller(m, result, func.function.span)
         if isinstance(result, GeneratorV):
-            m.python.run_generator(m, result, lambda v: _consumed(m, v), func.function.span)
+            returned = m.python.run_generator(m, result, lambda v: _consumed(m, v), func.function.span)
+            if func.name in GIVES_STEPS:
+                # await ticket
+                _used_by_caller(m, returned, func.function.span)
         _handed_out(m, result, func.function.span)
         callers.lose_events(m)
     except Returned:

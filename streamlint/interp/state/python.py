@@ -37,7 +37,7 @@ class Python:
     """Runs statements in it: the body of a function or of a loop."""
     attribute: Callable[[Machine, Value, str, Span], Value]
     """Reads an attribute, which may be a property."""
-    run_generator: Callable[[Machine, GeneratorV, Callable[[Value], Value], Span], None]
+    run_generator: Callable[[Machine, GeneratorV, Callable[[Value], Value], Span], Value]
     """Runs the body of a generator, and something at each of its yields."""
     step_generator: Callable[[Machine, GeneratorV, Value, Span], tuple[Value, bool] | None]
     """Sends something to a generator, which runs to its next yield: what it yields, and whether it does."""
