@@ -121,6 +121,9 @@ def reuse(judged: Judged, use: OpId, free: OpId) -> tuple[OpId, frozenset[Doubt]
     dropped = trace.ops[free]
     assert isinstance(dropped, Free)
     buffer = trace.buffers[dropped.buffer]
+    if judged.hb.ordered(use, free).verdict is Verdict.YES:
+        # A thread has waited for the use, and drops the block: whoever gets it then does so behind that.
+        return None
     best: tuple[OpId, frozenset[Doubt]] | None = None
     left = ALLOCATIONS_LOOKED_AT
     for number in range(free + 1, len(trace.ops)):

@@ -152,6 +152,8 @@ def _make_pass(m: Machine, lane: LaneId, feeder: Feeder, span: Span) -> None:
     except Blocked:
         goes_on = True
     finally:
+        for frame in m.frames[len(frames) :]:
+            monitors.drop_aside(m, frame.env.names.values(), span)
         m.frames, m.calls, m.lane, m.thread_from = frames, calls, mine, thread_from
         m.fed, m.drained = used
         devices.select(m, device)

@@ -25,7 +25,7 @@ from streamlint.models import host
 from streamlint.trace import MAIN_LANE, Doubt, HostSignal, HostWait, Monitor, MonitorId, MonitorKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
@@ -241,6 +241,22 @@ def take_aside(m: Machine, value: Value, span: Span) -> None:
         watch(m, teller, MonitorKind.ATTRIBUTE, span)
         signal(m, teller, span, "container")
         lifetime.lets_go(m, value, m.monitors[teller.id].id)
+
+
+def drop_aside(m: Machine, values: Iterable[Value], span: Span) -> None:
+    """Where variables of a thread end: what it took out of a queue, it holds until then.
+
+    ``rows, done = self.filled.get()``, ``done.synchronize()``, ``del rows``: who else has it drops it after that,
+    or the thread does. So with another value for the variable, and with the end of its function.
+    """
+    if m.lane == MAIN_LANE or not m.life.let_go:
+        return
+    held = lifetime.taken_by_lane(m, values)
+    if held:
+        teller = m.new_object(Shape.INSTANCE, role=ROLE)
+        watch(m, teller, MonitorKind.ATTRIBUTE, span)
+        signal(m, teller, span, "variable")
+        m.life.let_go.update(dict.fromkeys(held, (m.monitors[teller.id].id, m.lane)))
 
 
 def put_aside(m: Machine, held: HeapObject, item: Value, span: Span) -> None:

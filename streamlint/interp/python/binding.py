@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.frozen import replace
+from streamlint.interp.library import monitors
 from streamlint.interp.python import containers, objects, variables
 from streamlint.interp.state import elements, names, naming, symbols
 from streamlint.interp.state.values import (
+    NONE,
     ApiV,
     BufferV,
     ConstV,
@@ -84,7 +86,9 @@ def assign(m: Machine, target: ir.Expr, value: Value) -> None:
     """Binds a target: a name, an attribute, an element, or a pattern of these."""
     match target:
         case ir.Name():
+            before = m.frame.env.names.get(target.id, NONE)
             store(m, target.id, value)
+            monitors.drop_aside(m, [before], target.span)
         case ir.Attr():
             objects.set_attribute(m, m.python.evaluate(m, target.value), target.name, value, target.span)
         case ir.Index(value=ir.Attr(name="__dict__", value=owner)):

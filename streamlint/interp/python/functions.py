@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from streamlint import ir
 from streamlint.frozen import replace
 from streamlint.interp.facts import classes, decorators, kinds, known, modules, patches, touching
-from streamlint.interp.library import annotated, arrays, escape, named_host, tensors, unresolved
+from streamlint.interp.library import annotated, arrays, escape, monitors, named_host, tensors, unresolved
 from streamlint.interp.python import caching, keywords, pipelines
 from streamlint.interp.state import arguments, callers, gradients, names, results, symbols
 from streamlint.interp.state.budgets import LIMITS
@@ -252,6 +252,7 @@ def run_function(
     finally:
         m.calls.pop()
         m.frames.pop()
+        monitors.drop_aside(m, frame.env.names.values(), span)
     return NONE
 
 

@@ -177,7 +177,8 @@ def _augment(m: Machine, s: ir.AugAssign) -> None:
 def _delete(m: Machine, target: ir.Expr) -> None:
     match target:
         case ir.Name(id=name):
-            m.frame.env.names.pop(name, None)
+            variable = m.frame.env.names.pop(name, NONE)
+            monitors.drop_aside(m, [variable], target.span)
             if m.frame.function == m.frame.env.module:
                 m.globals.pop((m.frame.env.module, name), None)
         case ir.Attr():

@@ -162,6 +162,20 @@ def lets_go(m: Machine, value: Value | None, teller: MonitorId) -> None:
             m.life.let_go[number] = teller, m.lane
 
 
+def taken_by_lane(m: Machine, values: Iterable[Value]) -> list[BufferId]:
+    """The memory among values, and in tuples of them, that this thread was the last to take out of something."""
+    found: list[BufferId] = []
+    for value in values:
+        match value:
+            case BufferV(number) if m.life.let_go.get(number, (None, None))[1] == m.lane:
+                found.append(number)
+            case TupleV(items):
+                found += taken_by_lane(m, items)
+            case _:
+                pass
+    return found
+
+
 def waits_for_drop(m: Machine, value: Value) -> bool:
     """Whether memory that a value holds is looked after: it is used aside, and a drop would be noted."""
     catch_up(m)
