@@ -38,7 +38,7 @@ def lower_statements(cx: Context, nodes: Sequence[ast.stmt]) -> tuple[ir.Stmt, .
 
 
 def _goes_around(test: ir.If) -> bool:
-    """Whether what follows a test is its other arm: ``if x in known: return known[x]``, ``raise KeyError(x)``."""
+    """Whether what follows is the other arm: ``if x in known: return known[x]``, ``raise KeyError(x)``."""
     return not test.orelse and bool(test.body) and isinstance(test.body[-1], (ir.Return, ir.Jump))
 
 

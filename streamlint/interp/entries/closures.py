@@ -25,7 +25,7 @@ PATHS = 4
 
 
 def entry_of(defining: Entry, names: frozenset[str]) -> Entry:
-    """An entry that runs another one, then the closures with these names that it left, and what those leave."""
+    """An entry that runs another one, the closures with these names that it left, and what those leave."""
 
     def body(m: Machine) -> None:
         with suppress(Returned, PathEnds, Jumped):

@@ -104,7 +104,7 @@ def has(m: Machine, value: Value, name: Value) -> Value:
 
 
 def _keeps_nothing_yet(m: Machine, func: FuncV, name: str) -> bool:
-    """Whether nobody can have given an attribute to a function: ``if not hasattr(step, "side"):`` in ``step``.
+    """Whether a function has no attributes yet: ``if not hasattr(step, "side"):`` in ``step``.
 
     It asks for what it keeps itself, and this is its first call; or the path has only just defined it. What
     Python and decorators give a function has names of theirs: ``__wrapped__``.
