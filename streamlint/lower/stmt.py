@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING, TypeAlias
 
 from streamlint import ir
+from streamlint.frozen import replace
 from streamlint.lower.expr import child_expressions, lower_expr, lower_params, optional
 from streamlint.lower.header import header
 from streamlint.lower.imports import lower_imports
@@ -27,8 +28,18 @@ def lower_statements(cx: Context, nodes: Sequence[ast.stmt]) -> tuple[ir.Stmt, .
     """Statements of one block, in order; ``pass`` and type aliases leave nothing."""
     lowered: list[ir.Stmt] = []
     for node in nodes:
-        lowered.extend(_simple(cx, node))
+        for statement in _simple(cx, node):
+            before = lowered[-1] if lowered else None
+            if isinstance(statement, ir.Raise) and isinstance(before, ir.If) and _goes_around(before):
+                lowered[-1] = replace(before, orelse=(statement,))
+            else:
+                lowered.append(statement)
     return tuple(lowered)
+
+
+def _goes_around(test: ir.If) -> bool:
+    """Whether what follows is the other arm: ``if x in known: return known[x]``, ``raise KeyError(x)``."""
+    return not test.orelse and bool(test.body) and isinstance(test.body[-1], (ir.Return, ir.Jump))
 
 
 def lower_def(cx: Context, node: _Def) -> ir.Function:

@@ -72,7 +72,7 @@ def _called(op: Op) -> str:
             return "the allocation"
         case Free():
             return f"`{op.name}`" if op.name.startswith("cu") else "the free"
-        case Copy(name="copy"):
+        case Copy(name="copy") | Copy(name="copy by assignment") | Launch(name="copy by assignment"):
             return "the copy"
         case Record():
             return "the record of an event"

@@ -25,13 +25,18 @@ PATHS = 4
 
 
 def entry_of(defining: Entry, names: frozenset[str]) -> Entry:
-    """An entry that runs another one, and then the closures with these names that it left."""
+    """An entry that runs another one, the closures with these names that it left, and what those leave."""
 
     def body(m: Machine) -> None:
         with suppress(Returned, PathEnds, Jumped):
             defining.body(m)
-        for name, made in functions.uncalled(m).items():
+        left = functions.uncalled(m)
+        for name, made in left.items():
             if name in names:
+                _run(m, made)
+        # def on_stream(blocking): the decorator that it gives is called, and so is what that gives.
+        for name, made in functions.uncalled(m).items():
+            if name not in left:
                 _run(m, made)
 
     label = f"{defining.label}, then what it defines"

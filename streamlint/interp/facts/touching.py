@@ -39,9 +39,10 @@ def _touches(project: Project, decl: ir.FunctionDecl) -> bool:
 
 
 def names_in(function: ir.Function) -> frozenset[str]:
-    """The names and attributes that the body of a function inside of another one uses."""
-    plain = {node.id for node in ir.walk(function.body) if isinstance(node, ir.Name)}
-    return frozenset(plain | {node.name for node in ir.walk(function.body) if isinstance(node, ir.Attr)})
+    """The names and attributes that a function inside of another one uses, with those inside of it."""
+    nodes = list(ir.walk(function.body, functions=True))
+    plain = {node.id for node in nodes if isinstance(node, ir.Name)}
+    return frozenset(plain | {node.name for node in nodes if isinstance(node, ir.Attr)})
 
 
 def uses_touching(project: Project, decl: ir.Function | ir.FunctionDecl) -> bool:

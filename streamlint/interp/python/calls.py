@@ -35,6 +35,7 @@ from streamlint.interp.library import (
 from streamlint.interp.python import (
     contexts,
     executors,
+    foreign_wrappers,
     functions,
     given_objects,
     instances,
@@ -211,6 +212,8 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
         case SymV(symbol) if m.makers.get(symbol) in host.MAKE_CLASSES:
             # Handle = namedtuple("Handle", "ptr"): an object that keeps what it is given.
             return m.fresh("object", span, (*args, *kwargs.values()))
+        case SymV() | BufferV() if (own := foreign_wrappers.function_of(m, func, args, kwargs)) is not None:
+            return functions.call_function(m, own, args, kwargs, span)
         case SymV(symbol):
             torch_modules.is_given(m, func, args)
             return _in_hooks(m, func, args, span, partial(_call_symbol, m, func, args, kwargs, span))

@@ -20,6 +20,7 @@ from streamlint.interp.state.values import (
     SymV,
     Value,
     given_by,
+    symbol_of,
 )
 
 if TYPE_CHECKING:
@@ -88,11 +89,25 @@ def has(m: Machine, value: Value, name: Value) -> Value:
     match thread_local.of_lane(m, value), name:
         case HeapV(number), ConstV(str() as attribute) if attribute in m.heap[number].attrs:
             return TRUE
-        case SymV(of), ConstV(str() as attribute) if symbols.Attr(of, attribute) in m.roles:
+        case (SymV() | FuncV()) as of, ConstV(str() as attribute) if (
+            symbols.Attr(symbol_of(of), attribute) in m.roles
+        ):
             return TRUE
+        case FuncV() as kept, ConstV(str() as attribute) if _keeps_nothing_yet(m, kept, attribute):
+            return FALSE
         case BufferV(flavor=flavor), ConstV("__cuda_array_interface__") if flavor in flavors.DEVICE_FLAVORS:
             return TRUE
         case BufferV(flavor=Flavor.ARRAY), ConstV("__cuda_array_interface__"):
             return FALSE
         case _:
             return given_by("hasattr", value, name)
+
+
+def _keeps_nothing_yet(m: Machine, func: FuncV, name: str) -> bool:
+    """Whether a function has no attributes yet: ``if not hasattr(step, "side"):`` in ``step``.
+
+    It asks for what it keeps itself, and this is its first call; or the path has only just defined it. What
+    Python and decorators give a function has names of theirs: ``__wrapped__``.
+    """
+    asks_itself = m.frame.function == func.name
+    return (asks_itself or func.closure is not None) and not name.startswith("__")

@@ -17,7 +17,7 @@ from streamlint.interp.library import (
     operators,
     unresolved,
 )
-from streamlint.interp.python import builtin, kinds, module_containers, trees
+from streamlint.interp.python import builtin, foreign_wrappers, kinds, module_containers, trees
 from streamlint.interp.state.values import ApiV, FuncV, MethodV, Value, symbol_of
 from streamlint.models import host, vocabulary
 from streamlint.models import torch as torch_model
@@ -73,6 +73,7 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
         escape.barrier(m, escape.all_streams(m), span, path)
     made = unresolved.opaque(m, path, args, kwargs, span, of_python=of_python)
     m.makers[symbol_of(made)] = path
+    foreign_wrappers.note(m, made, path, args)
     return made
 
 

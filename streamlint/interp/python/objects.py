@@ -121,6 +121,8 @@ def attribute(m: Machine, value: Value, name: str, span: Span) -> Value:
         case FuncV() | PartialV() | CallbackV() if name in host.OF_CALLBACK:
             # A ctypes wrapper of a callback, as cast(callback, c_void_p) gives it.
             return value
+        case FuncV() if (kept := m.roles.get(symbols.Attr(symbol_of(value), name))) is not None:
+            return kept
         case _:
             m.uses_none |= value == NONE
             return MethodV(value, name)
@@ -325,6 +327,9 @@ def set_attribute(m: Machine, value: Value, name: str, new: Value, span: Span) -
         case SymV(of):
             m.attributed.setdefault(name, {})[of] = None
             _replace(m, symbols.Attr(of, name), new)
+        case FuncV():
+            # launch.stream = cp.cuda.Stream(): a function keeps what is to be there in its next call.
+            m.roles[symbols.Attr(symbol_of(value), name)] = new
         case _:
             pass
 

@@ -111,6 +111,8 @@ class Path:
     """The variables that classes inside of functions see: those of the last call that made each."""
     closures: dict[str, FuncV] = field(default_factory=dict)
     """Functions defined inside of others, by module and qualified name: see ``entries/closures.py``."""
+    wrapped: dict[Symbol, FuncV] = field(default_factory=dict)
+    """Functions of the program by what functions of other packages gave for them."""
     parameters: dict[Symbol, tuple[Scope, str]] = field(default_factory=dict)
     """What unseen callers pass: the function and the parameter."""
     keys: dict[tuple[str, str], SymV] = field(default_factory=dict)
