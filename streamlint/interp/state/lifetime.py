@@ -205,6 +205,15 @@ def holding(m: Machine, value: Value) -> Iterator[None]:
         m.life.held.pop()
 
 
+def stays(m: Machine) -> None:
+    """Passes of an endless loop are left out: its function has not come to its end, and holds what it has.
+
+    ``while True: following = next(it, None); ...; yield slot; if following is None: return`` with work on the
+    next slot under way: in the passes that were seen there was always another one.
+    """
+    m.life.held += m.frame.env.names.values()
+
+
 def escapes(m: Machine, views: Iterable[BufferV | CallbackV], span: Span) -> None:
     """Unresolved code received the buffers, and may keep them (``queue.put(x)``)."""
     _held_since(m.life.escaped, (view.id for view in views), span)
