@@ -22,6 +22,8 @@ class Makes:
     keeps: tuple[str, ...] = ()
     alone: bool = False
     """It is another one each time, has the methods that their names show, and what it keeps as attributes."""
+    told_apart: bool = False
+    """It is another one each time, which its rows find as ``self``: two pools have no block in common."""
 
 
 @frozen()

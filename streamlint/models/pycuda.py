@@ -126,12 +126,20 @@ PYCUDA = Framework(
         Api("pagelocked_empty_like", "array mem_flags", (Allocates(Space.PINNED),)),
         Api("pagelocked_zeros_like", "array mem_flags", (Allocates(Space.PINNED),)),
         # Pools: https://documen.tician.de/pycuda/util.html#memory-pools
-        Api("DeviceMemoryPool", "allocator leading_bits_in_bin_id", (Makes(f"{_TOOLS}.DeviceMemoryPool()"),)),
-        Api("DeviceMemoryPool().allocate", "size", (Allocates(Space.DEVICE, address=True),)),
+        Api(
+            "DeviceMemoryPool",
+            "allocator leading_bits_in_bin_id",
+            (Makes(f"{_TOOLS}.DeviceMemoryPool()", told_apart=True),),
+        ),
+        Api(
+            "DeviceMemoryPool().allocate",
+            "size",
+            (Allocates(Space.DEVICE, address=True, pool="the pool of device memory"),),
+        ),
         Api(
             "PageLockedMemoryPool",
             "allocator leading_bits_in_bin_id",
-            (Makes(f"{_TOOLS}.PageLockedMemoryPool()"),),
+            (Makes(f"{_TOOLS}.PageLockedMemoryPool()", told_apart=True),),
         ),
         Api(
             "PageLockedMemoryPool().allocate",

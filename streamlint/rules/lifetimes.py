@@ -114,7 +114,7 @@ ALLOCATIONS_LOOKED_AT = 12
 def reuse(judged: Judged, use: OpId, free: OpId) -> tuple[OpId, frozenset[Doubt]] | None:
     """The allocation that may get the block of a dropped buffer while ``use`` still runs.
 
-    Any allocation on the stream (or from the pool of host memory) that owned the block, up to the one
+    Any allocation on the stream (or from the pool) that owned the block, up to the one
     that comes after the use. Of several the surest is taken.
     """
     trace = judged.trace
@@ -134,7 +134,7 @@ def reuse(judged: Judged, use: OpId, free: OpId) -> tuple[OpId, frozenset[Doubt]
         made = allocated(judged, OpId(number), buffer.alloc_stream)
         if made is None or made.id == buffer.id:
             continue
-        if made.pool != buffer.pool or made.device != buffer.device:
+        if made.home != buffer.home:
             continue
         ordering = judged.hb.ordered(use, OpId(number))
         left -= 1
@@ -156,10 +156,12 @@ def _is_used_behind(judged: Judged, use: OpId, alloc: OpId, made: BufferId) -> b
     ``tmp = torch.empty_like(x, device="cuda")`` in each pass, which the side stream alone fills. What
     the host does to memory of its own is not always seen.
     """
-    if judged.trace.buffers[made].space.on_host:
+    buffer = judged.trace.buffers[made]
+    if buffer.space.on_host:
         return False
     touching = judged.uses(made, first=alloc)
-    return bool(touching) and all(
+    # A pool that knows of no streams queues nothing itself: what nobody uses does no harm.
+    return (bool(touching) or buffer.pool is not None) and all(
         judged.hb.ordered(use, number).verdict is Verdict.YES for number in touching
     )
 
@@ -186,7 +188,7 @@ def _behind_the_call(
 
 
 def allocated(judged: Judged, number: OpId, stream: StreamId | None) -> Buffer | None:
-    """What an op allocates on a stream, or from the pool of host memory.
+    """What an op allocates on a stream, or from a pool that knows of none.
 
     So does an operator of which only later code has shown that it makes a tensor.
     """

@@ -159,9 +159,10 @@ RULE = Rule(
 ## What it does
 Reports the last use of a tensor on a stream other than the one that allocated it, where the last
 reference is dropped (rebound, deleted, left behind by a return) and the allocating stream then
-allocates again without being ordered after that use. For pinned memory from CuPy's pool any stream is
-another one: the pool knows of none, and hands the block out again at once. PyTorch's pool of pinned memory
-waits for PyTorch's own copies; copies of other libraries, which were given an address, it does not see.
+allocates again without being ordered after that use. For pinned memory from CuPy's pool, and for memory of
+PyCUDA's pools, any stream is another one: the pool knows of none, and hands the block out again at once.
+PyTorch's pool of pinned memory waits for PyTorch's own copies; copies of other libraries, which were given an
+address, it does not see.
 
 ## Why is this bad?
 The caching allocator knows only the stream that allocated the block. When Python drops the tensor,

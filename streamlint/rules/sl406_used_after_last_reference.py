@@ -61,7 +61,7 @@ def _given_away(judged: Judged, free: OpId, drop: Free, use: OpId) -> tuple[OpId
     for position in range(free + 1, use):
         number = OpId(position)
         made = lifetimes.allocated(judged, number, buffer.alloc_stream)
-        if made is None or made.id == buffer.id or (made.pool, made.device) != (buffer.pool, buffer.device):
+        if made is None or made.id == buffer.id or made.home != buffer.home:
             continue
         doubts = _overwrites(judged, made.id, number, use)
         if doubts is not None and (best is None or len(doubts) < len(best[1])):

@@ -272,7 +272,7 @@ def _taken_again(judged: Judged, free: OpId, launch: OpId, access: Access) -> tu
     buffer = judged.trace.buffers[access.buffer]
     for position in range(free + 1, launch):
         made = lifetimes.allocated(judged, OpId(position), buffer.alloc_stream)
-        if made is None or (made.pool, made.device) != (buffer.pool, buffer.device):
+        if made is None or made.home != buffer.home:
             continue
         if made.kind is Evidence.ASSUMED:
             # total += float(x.sum()): a number.

@@ -262,7 +262,9 @@ class Buffer:
     alloc_stream: StreamId | None = None
     span: Span | None = None
     pool: str | None = None
-    """The pool of host memory that hands the block out again once it is dropped, whatever still uses it."""
+    """The pool that hands the block out again once it is dropped, whatever still uses it ..."""
+    pool_number: int = 0
+    """... and which of several pools of that kind: ``lane.pool = DeviceMemoryPool()``."""
     pool_awaits: str = ""
     """The library whose own copies the pool waits for before it does."""
     kind: Evidence = Evidence.SHOWN
@@ -280,6 +282,11 @@ class Buffer:
     """What it may be itself: ``y = x.contiguous()`` copies nothing where there is nothing to do ..."""
     elsewhere: bool = False
     """... and a variable names the device, which may be another one than that of what it was made from."""
+
+    @property
+    def home(self) -> tuple[str | None, int, DeviceId]:
+        """Where the block goes back to: memory of another home is never in the same place."""
+        return self.pool, self.pool_number, self.device
 
 
 Named: TypeAlias = "tuple[str, StreamId | EventId | GraphId] | tuple[str, BufferId, Region]"

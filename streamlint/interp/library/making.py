@@ -39,10 +39,12 @@ def carry_out(call: Call, effect: fx.ObjectEffect) -> Value | None:
     """Effects on objects that only their own rows know."""
     m = call.m
     match effect:
-        case fx.Makes(path, keeps, is_alone):
+        case fx.Makes(path, keeps, is_alone, told_apart):
             held = {name: call.bound[name] for name in keeps if name in call.bound}
             if is_alone:
                 return alone(call, path, held)
+            if told_apart:
+                held["self"] = m.result(path, call.span)
             return PartialV(ApiV(path), (), held) if held else ApiV(path)
         case fx.Binds(name, address, mode):
             own = m.bound.setdefault(symbol_of(call.value("self")), {})

@@ -39,6 +39,7 @@ from streamlint.trace import (
     AllocKind,
     Doubt,
     Free,
+    FreeKind,
     HostAccess,
     Launch,
     Mode,
@@ -297,7 +298,8 @@ def allocate(call: Call, effect: fx.Allocates) -> Value:
     if isinstance(last, Alloc) and on is None and _asks_driver(call):
         call.m.ops[-1] = replace(last, name=call.name())
     if effect.pool is not None:
-        call.m.buffers[made.id] = replace(call.m.buffers[made.id], pool=effect.pool)
+        number = _pool_number(call, call.value("self"))
+        call.m.buffers[made.id] = replace(call.m.buffers[made.id], pool=effect.pool, pool_number=number)
     if effect.size in call.bound:
         call.m.sizes[made.id] = symbol_of(call.bound[effect.size])
     if flavor is Flavor.ARRAY and "shape" in call.bound:
@@ -338,10 +340,21 @@ def _record_behind(call: Call, stream: StreamId) -> None:
             m.emit(Record(m.site(call.span), m.lane, stream=stream, event=event.id))
 
 
+def _pool_number(call: Call, pool: Value) -> int:
+    """Which pool it is: 0 where the library has one, ``cupyx.empty_pinned(shape)``."""
+    known = call.m.life.pools
+    return 0 if pool == NONE else known.setdefault(symbol_of(pool), len(known) + 1)
+
+
 def free(call: Call, effect: fx.Frees) -> None:
     m = call.m
     freed = call.buffer(effect.buffer)
     if freed is None:
+        return
+    if m.buffers[freed.id].pool is not None and not m.buffers[freed.id].space.on_host:
+        # block = pool.allocate(n); block.free(): the pool hands it out again at once, and waits for nothing.
+        m.life.candidates.discard(freed.id)
+        m.emit(Free(m.site(call.span), m.lane, buffer=freed.id, kind=FreeKind.DROPPED, name=call.name()))
         return
     if effect.later:
         # buffer.set_deallocation_stream(consumer); buffer.close() frees it on `consumer`.

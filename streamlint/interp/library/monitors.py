@@ -246,8 +246,8 @@ def take_aside(m: Machine, value: Value, span: Span) -> None:
 def drop_aside(m: Machine, values: Iterable[Value], span: Span) -> None:
     """Where variables of a thread end: what it took out of a queue, it holds until then.
 
-    ``rows, done = self.filled.get()``, ``done.synchronize()``, ``del rows``: who else has it drops it after that,
-    or the thread does. So with another value for the variable, and with the end of its function.
+    ``rows, done = self.filled.get()``, ``done.synchronize()``, ``del rows``: who else has it drops it after
+    that, or the thread does. So with another value for the variable, and with the end of its function.
     """
     if m.lane == MAIN_LANE or not m.life.let_go:
         return

@@ -42,7 +42,8 @@ def is_storage(view: BufferV) -> bool:
 def resized(m: Machine, view: BufferV, size: Value, span: Span) -> BufferV:
     """``resize_(0)`` gives the memory back; with another size all that is in it is allocated anew.
 
-    What the tensor and its views stand for is the new memory then.
+    What the tensor and its views stand for is the new memory then, however often it was given back before: it
+    is the tensor that moves, and not the storage that stands for it.
     """
     if size == ConstV(0):
         m.forms.emptied.add(view.id)

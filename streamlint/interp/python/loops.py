@@ -378,6 +378,8 @@ def _while(m: Machine, s: ir.While, fed: _Fed) -> bool:
             return True
         if known is None or endless:
             if next(turns, None) is None:
+                if endless:
+                    lifetime.stays(m)
                 break
             goes_on = _known_in(m, s.test) or (done == 0 and not _polls(s.test) and not is_aside)
             # while not all(r.done for r in requests): what is entered once is entered again.

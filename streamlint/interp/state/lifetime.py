@@ -163,7 +163,7 @@ def lets_go(m: Machine, value: Value | None, teller: MonitorId) -> None:
 
 
 def taken_by_lane(m: Machine, values: Iterable[Value]) -> list[BufferId]:
-    """The memory among values, and in tuples of them, that this thread was the last to take out of something."""
+    """The memory among values, and in tuples of them, that this thread was the last to take out of a queue."""
     found: list[BufferId] = []
     for value in values:
         match value:
@@ -217,6 +217,15 @@ def holding(m: Machine, value: Value) -> Iterator[None]:
         yield
     finally:
         m.life.held.pop()
+
+
+def stays(m: Machine) -> None:
+    """Passes of an endless loop are left out: its function has not come to its end, and holds what it has.
+
+    ``while True: following = next(it, None); ...; yield slot; if following is None: return`` with work on the
+    next slot under way: in the passes that were seen there was always another one.
+    """
+    m.life.held += m.frame.env.names.values()
 
 
 def escapes(m: Machine, views: Iterable[BufferV | CallbackV], span: Span) -> None:

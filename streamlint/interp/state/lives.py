@@ -92,6 +92,8 @@ class Lifetimes:
     """Memory that code has allocated for unseen functions to fill, with the names of these."""
     elements: dict[BufferId, int] = field(default_factory=dict)
     """How many elements tensors were allocated with."""
+    pools: dict[Symbol, int] = field(default_factory=dict)
+    """Pools that program code has made, by their number."""
     let_go: dict[BufferId, tuple[MonitorId, LaneId]] = field(default_factory=dict)
     """Memory in an attribute to which another thread has assigned something else, and who tells of it."""
     moved: dict[BufferId, BufferV] = field(default_factory=dict)
