@@ -163,7 +163,7 @@ def lets_go(m: Machine, value: Value | None, teller: MonitorId) -> None:
 
 
 def taken_by_lane(m: Machine, values: Iterable[Value]) -> list[BufferId]:
-    """The memory among values, and in tuples of them, that this thread was the last to take out of a queue."""
+    """The memory among values, and in tuples of them, that this thread was the last to take out of one."""
     found: list[BufferId] = []
     for value in values:
         match value:
