@@ -28,7 +28,6 @@ from streamlint.trace import (
     BufferId,
     Copy,
     Doubt,
-    Free,
     KeepAlive,
     Launch,
     Op,
@@ -203,15 +202,14 @@ def _took_responsibility(judged: Judged, problem: Problem, entry: Entry) -> bool
         # Fresh memory, which no caller has forked for. A function that makes its streams may run once, before
         # anything else has; not where it is given memory, which others have made and used by then.
         return False
-    let_go = own and _is_let_go(judged, problem.buffer, later.at.call)
-    answers_for_reads = (let_go or ((reads or own) and not named)) and not _waits_for_another(judged, problem)
+    answers_for_reads = (reads or own) and not named and not _waits_for_another(judged, problem)
     # Of the waits of a stream, and of its work, the last comes after all that some of it comes after.
     waits_of = judged.index.last_waits.items()
     joins = [n for (on, _), n in waits_of if on == current and n > problem.later]
     if not own:
         last = judged.index.last_work.items()
         joins += [n for (on, call, _), n in last if (on, call) == (current, later.at.call)]
-    if answers_for_reads and (let_go or not own):
+    if answers_for_reads and not own:
         waits = judged.numbers(SyncStream, SyncEvent, SyncDevice, first=problem.later + 1)
         joins += [number for number in waits if _is_explicit_wait(judged.op(number))]
     if entry.order_in_sight:
@@ -227,16 +225,6 @@ def _took_responsibility(judged: Judged, problem: Problem, entry: Entry) -> bool
     return answers_for_reads and any(
         op.at.call == later.at.call and _is_about(judged, op, problem.buffer, used_on) for op in about
     )
-
-
-def _is_let_go(judged: Judged, buffer: BufferId, call: int) -> bool:
-    """Whether a call drops what it has allocated: each call gets blocks that others have just given back.
-
-    ``page = torch.empty(n, device="cuda"); reader.read(page, self.side)`` for each picture, unlike a page
-    that an object allocates once and keeps.
-    """
-    drops = map(judged.op, judged.numbers(Free))
-    return any(isinstance(op, Free) and op.buffer == buffer and op.at.call == call for op in drops)
 
 
 def _is_named_for_callers(later: Op, made_here: Stream | None) -> bool:

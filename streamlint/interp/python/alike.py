@@ -91,8 +91,6 @@ class _Another:
             return symbol
         for each in self.born.each:
             symbol = replacing.replaced(symbol, each, self._numbered(each, number))
-        for one in self.born.chosen if number else ():
-            symbol = replacing.replaced(symbol, one, symbols.Item(one, self.key))
         return symbol
 
     def _numbered(self, each: symbols.Item, number: int) -> Symbol:

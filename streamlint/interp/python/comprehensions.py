@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from streamlint.frozen import replace
 from streamlint.interp.facts import answers
@@ -23,14 +23,11 @@ from streamlint.interp.state.values import (
     QueryV,
     Shape,
     SymV,
-    TupleV,
     Value,
 )
 from streamlint.trace import Copy, Launch, launches_graph
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from streamlint import ir
     from streamlint.interp.state.machine import Machine
 
@@ -45,12 +42,11 @@ def evaluated(m: Machine, e: ir.Comprehension) -> Value:
     m.frame.env = scope
     collected: list[tuple[Value | None, Value]] = []
     further: list[Value] = []
-    taken: list[Value] = []
     born = alike.now(m)
     try:
         with loop_steps.loop(m):
             first = _source(m, e, 0)
-            opened = _clause(m, e, 0, collected, further, first, taken)
+            opened = _clause(m, e, 0, collected, further, first)
     finally:
         m.frame.env = outer
     opened = opened and bool(collected or not e.generators[0].tests)
@@ -68,8 +64,7 @@ def evaluated(m: Machine, e: ir.Comprehension) -> Value:
     if opened:
         m.heap[made.id].open = True
         m.heap[made.id].key_sample, m.heap[made.id].sample = collected[0] if collected else (None, None)
-        each, chosen = _walked(e, taken)
-        m.heap[made.id].born = replace(born, each=each, chosen=chosen)
+        m.heap[made.id].born = replace(born, each=_walked(e, scope))
         if len(e.generators) == 1 and not e.generators[0].tests and e.kind == "list":
             lengths.one_for_each(m, made, first)
         if len(collected) > 1 or containers.only_chooses(e, collected):
@@ -80,23 +75,17 @@ def evaluated(m: Machine, e: ir.Comprehension) -> Value:
     return made
 
 
-_Walked: TypeAlias = tuple[symbols.Item, ...]
-
-
-def _walked(e: ir.Comprehension, taken: Sequence[Value]) -> tuple[_Walked, _Walked]:
-    """What each element is made of: where the first one is made of the first, and where tests leave some out.
-
-    The latter only of elements that have a number: ``[p for p in model.parameters() if p.requires_grad]``.
-    """
-    if len(e.generators) > 1 or len(taken) != 1:
-        return (), ()
-    parts = taken[0].items if isinstance(taken[0], TupleV) else taken
-    walked = [
-        part.symbol for part in parts if isinstance(part, SymV) and isinstance(part.symbol, symbols.Item)
-    ]
-    each = tuple(item for item in walked if item.at is symbols.EACH)
-    numbered = tuple(item for item in walked if symbols.number(item.at) is not None)
-    return ((), numbered) if e.generators[0].tests else (each + numbered, ())
+def _walked(e: ir.Comprehension, scope: Env) -> tuple[symbols.Item, ...]:
+    """What each element is made of, where the first one is made of the first: no test leaves any out."""
+    if len(e.generators) > 1 or e.generators[0].tests:
+        return ()
+    return tuple(
+        value.symbol
+        for value in scope.names.values()
+        if isinstance(value, SymV)
+        and isinstance(value.symbol, symbols.Item)
+        and value.symbol.at is symbols.EACH
+    )
 
 
 def _source(m: Machine, e: ir.Comprehension, depth: int) -> Value:
@@ -111,12 +100,8 @@ def _clause(
     out: list[tuple[Value | None, Value]],
     further: list[Value] | None = None,
     source: Value | None = None,
-    walked_by: list[Value] | None = None,
 ) -> bool:
-    """Runs clause ``depth``; true if the number of elements is not known.
-
-    ``further`` gets the others, ``walked_by`` what no test left out of those that it came by.
-    """
+    """Runs clause ``depth``; true if the number of elements is not known. ``further`` gets the others."""
     if depth == len(e.generators):
         made_before = len(m.buffers)
         key = m.python.evaluate(m, e.key) if e.key is not None else None
@@ -173,8 +158,6 @@ def _clause(
             taken = False
         if taken:
             parting.takes(m, asked)
-            if walked_by is not None:
-                walked_by.append(item)
             opened = _clause(m, e, depth + 1, out) or opened
     del m.walked[walked:]
     if further is not None and elements.listed(m, source) is None and _meets_next(m, e, begin):

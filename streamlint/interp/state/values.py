@@ -324,9 +324,7 @@ class Born:
     objects: int
     each: tuple[symbols.Item, ...] = ()
     """What the sample was made of: ``blocks[each]`` in ``[Hook(b) for b in blocks]``, where the first hook is
-    that of ``blocks[0]``; or a numbered element, where code had asked for one."""
-    chosen: tuple[symbols.Item, ...] = ()
-    """The same where a test leaves some out: of which the others are made is not known, but of others."""
+    that of ``blocks[0]``."""
 
 
 @dataclass(slots=True)
