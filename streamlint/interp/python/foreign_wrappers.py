@@ -60,7 +60,7 @@ def _takes(func: FuncV, positional: int, named: Collection[str]) -> bool:
     function, _ = functions.loaded(func, outside=False)
     kinds = {param.kind for param in function.params}
     bound = [param for param in function.params if param.kind == "positional"][func.receiver is not None :]
-    known = {param.name for param in function.params if param.kind in ("positional", "keyword")}
+    known = {param.name for param in function.params if "*" not in param.kind}
     needed = {param.name for param in bound[positional:] if param.default is None}
     fits = positional <= len(bound) or "*" in kinds
     return fits and needed <= set(named) and ("**" in kinds or set(named) <= known)
