@@ -114,6 +114,9 @@ CALLED_AGAIN = "called again"
 """What ``iter(function, end)`` is: each step calls the function."""
 
 THREADS = PROCESSES | {"threading.Thread"}
+MAKES_FUTURE = frozenset({"create_future", "Future"})
+"""What ``await`` waits for until somebody resolves it: https://docs.python.org/3/library/asyncio-future.html"""
+
 EXECUTORS = frozenset(f"concurrent.futures.{one}ThreadPoolExecutor" for one in ("", "thread."))
 THREAD_METHODS = frozenset({"start", "join", "is_alive"})
 JOINS = frozenset({"join", "result", "get", "exception"})

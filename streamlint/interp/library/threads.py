@@ -12,7 +12,7 @@ from streamlint import ir
 from streamlint.frozen import replace
 from streamlint.interp.facts import classes
 from streamlint.interp.library import devices, escape, feeding, tensors
-from streamlint.interp.state import arguments, elements, lifetime, names
+from streamlint.interp.state import arguments, elements, lifetime, names, symbols
 from streamlint.interp.state.budgets import Most
 from streamlint.interp.state.ends import Blocked, PathEnds, Returned
 from streamlint.interp.state.project import FRAMEWORKS
@@ -172,19 +172,30 @@ def awaited(m: Machine, value: Value, span: Span) -> Value:
     """``await value``: the result of a thread's function, of several coroutines, or the value itself.
 
     A future that is not in sight is resolved by somebody, perhaps from a host function in a stream:
-    ``stream.add_callback(lambda *_: loop.call_soon_threadsafe(future.set_result, None))``.
+    ``stream.add_callback(lambda *_: loop.call_soon_threadsafe(future.set_result, None))``. Another thread may
+    have waited for any stream before it resolves one.
     """
     match value:
         case HeapV() if is_thread(m, value):
             return method(m, value, "result", [], {}, span)
         case TupleV(items):
             return TupleV(tuple(awaited(m, item, span) for item in items))
-        case SymV():
+        case SymV(symbol):
+            by_thread = m.lanes > 1 and _is_future(symbol)
             told_from = [StreamV(op.stream) for op in m.ops if isinstance(op, Callback)]
-            escape.barrier(m, told_from, span, "await")
+            escape.barrier(m, escape.all_streams(m) if by_thread else told_from, span, "await")
             return value
         case _:
             return value
+
+
+def _is_future(symbol: Symbol) -> bool:
+    """``loop.create_future()``, ``asyncio.Future()``"""
+    match symbol:
+        case symbols.Fresh(symbols.Call(symbols.Attr(_, name) | symbols.Name(name), _)):
+            return name.rpartition(".")[2] in python.MAKES_FUTURE
+        case _:
+            return False
 
 
 def method(
