@@ -41,6 +41,7 @@ class _Making:
     """A call that hands something out."""
 
     entry: Entry
+    decl: ir.FunctionDecl
     call: Callable[[Machine], None]
     """Makes it once."""
     waiting: frozenset[str]
@@ -65,7 +66,7 @@ def of_method(
     methods = methods_of(project, construction.cls).by_name
     # flush() of who makes the handles: its callers may call that in between.
     waiting = (name for name in entry.orders_elsewhere if joins.only_waits(module, methods[name]))
-    yield from _behind(project, module, _Making(entry, call, frozenset(waiting)), told)
+    yield from _behind(project, module, _Making(entry, decl, call, frozenset(waiting)), told)
 
 
 def of_function(
@@ -77,7 +78,7 @@ def of_function(
         m.call = 1
         unseen_caller.call_outside(m, FuncV(decl), 1)
 
-    yield from _behind(project, module, _Making(entry, call, entry.orders_elsewhere), told)
+    yield from _behind(project, module, _Making(entry, decl, call, entry.orders_elsewhere), told)
 
 
 def _behind(project: Project, module: ir.Module, making: _Making, told: Told) -> Iterator[Entry]:
@@ -85,6 +86,7 @@ def _behind(project: Project, module: ir.Module, making: _Making, told: Told) ->
         (cls, order)
         for cls in told.handed.get(making.entry.label, ())
         for order in _orders(module, methods_of(project, cls))
+        if making.decl not in order  # batch.to(device) is another batch, and not to be moved once more
     )
     for number, (cls, order) in enumerate(orders, 1):
         if not project.budgets.allows_entries(MOST_HANDED, number, making.entry.label):
