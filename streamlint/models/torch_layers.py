@@ -57,8 +57,8 @@ LAYERS = {
     "BCEWithLogitsLoss": "binary_cross_entropy_with_logits",
 }
 """Classes of ``torch.nn`` whose objects compute by one function of ``torch.nn.functional``, which reads its
-operands and makes a new tensor (https://docs.pytorch.org/docs/stable/nn.html), or by several of which the last
-one does: a layer of a transformer ends with an addition or a norm. Not among them are ``Dropout``
+operands and makes a new tensor (https://docs.pytorch.org/docs/stable/nn.html), or by several of which the
+last one does: a layer of a transformer ends with an addition or a norm. Not among them are ``Dropout``
 and ``Identity``, which may return what they are given, and layers that return several tensors."""
 
 OF_LAYERS = frozenset({"Sequential", LAYERS["TransformerEncoderLayer"], LAYERS["TransformerDecoderLayer"]})
