@@ -44,6 +44,8 @@ LAYERS = {
     "LogSoftmax": "log_softmax",
     "Upsample": "interpolate",
     "PixelShuffle": "pixel_shuffle",
+    "TransformerEncoderLayer": "transformer_encoder_layer",
+    "TransformerDecoderLayer": "transformer_decoder_layer",
     "MSELoss": "mse_loss",
     "L1Loss": "l1_loss",
     "SmoothL1Loss": "smooth_l1_loss",
@@ -55,8 +57,12 @@ LAYERS = {
     "BCEWithLogitsLoss": "binary_cross_entropy_with_logits",
 }
 """Classes of ``torch.nn`` whose objects compute by one function of ``torch.nn.functional``, which reads its
-operands and makes a new tensor (https://docs.pytorch.org/docs/stable/nn.html). Not among them are ``Dropout``
+operands and makes a new tensor (https://docs.pytorch.org/docs/stable/nn.html), or by several of which the
+last one does: a layer of a transformer ends with an addition or a norm. Not among them are ``Dropout``
 and ``Identity``, which may return what they are given, and layers that return several tensors."""
+
+OF_LAYERS = frozenset({"Sequential", LAYERS["TransformerEncoderLayer"], LAYERS["TransformerDecoderLayer"]})
+"""What modules compute that are made of others, whose parameters they list."""
 
 MAY_BE_IN_PLACE = frozenset(
     "ReLU ReLU6 LeakyReLU ELU SELU CELU Hardtanh Hardswish Hardsigmoid SiLU Mish".split()

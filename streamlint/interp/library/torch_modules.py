@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from streamlint.source import Span
 
 
-_SEQUENCE = model.SEQUENCE.rpartition(".")[2]
 _INHERITED = model.MODULE_RETURNS_SELF | model.FORWARD_HOOKS | {model.MODULE_STATE}
 
 
@@ -139,7 +138,7 @@ def given(m: Machine, owner: Symbol, name: str, args: list[Value], *, layer: boo
 
 def is_layer(module: SymV) -> bool:
     """Whether a module is one layer of ``torch.nn``; ``nn.Sequential(...)`` owns what its layers do."""
-    return bool(module.computes) and module.computes != _SEQUENCE
+    return bool(module.computes) and module.computes not in torch_layers.OF_LAYERS
 
 
 LISTED = 6
