@@ -12,8 +12,8 @@ from streamlint.frozen import frozen, replace
 from streamlint.interp.entries.pairs import methods_of
 from streamlint.interp.entries.runs import PAIR_PATHS
 from streamlint.interp.facts import decorators, joins
+from streamlint.interp.library import handles
 from streamlint.interp.python import unseen_caller
-from streamlint.interp.state import handles
 from streamlint.interp.state.budgets import Most
 from streamlint.interp.state.ends import PathEnds
 from streamlint.interp.state.values import FuncV

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from streamlint.frozen import frozen, replace
 from streamlint.interp.facts import guesses
-from streamlint.interp.library import one_stream
+from streamlint.interp.library import handles, one_stream
 from streamlint.interp.python import functions
 from streamlint.interp.python.whole import PYTHON
-from streamlint.interp.state import callers, handles
+from streamlint.interp.state import callers
 from streamlint.interp.state.budgets import LIMITS
 from streamlint.interp.state.decisions import Exploration, Oracle
 from streamlint.interp.state.ends import Cut, Jumped, PathEnds, Returned

@@ -1,12 +1,14 @@
 """Objects that a call gives to its unseen caller while what they hold is still under way: handles, futures.
 
-``return Pending(host, done)``: whoever gets it calls its methods when the call is over.
+``return Pending(host, done)``: whoever gets it calls its methods when the call is over. It has an event or a
+stream: an object that only holds tensors (``batch.to(device, non_blocking=True)``) is a result as any other.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streamlint.interp.library import escape
 from streamlint.interp.state import names, reach, symbols
 from streamlint.interp.state.values import HeapV, Shape, TupleV
 from streamlint.trace import Copy, HostEffect, Launch, StreamKind
@@ -26,7 +28,7 @@ def given(m: Machine, since: int = 0) -> list[HeapV]:
     )
     new = [made for made in found if made.id >= since]
     under_way = _under_way(m) if new else set()
-    return [made for made in new if reach.reached(m, [made], under_way)]
+    return [made for made in new if escape.carries_order(m, [made]) and reach.reached(m, [made], under_way)]
 
 
 def _objects(m: Machine, value: Value, seen: set[int]) -> Iterator[HeapV]:
