@@ -96,10 +96,11 @@ class _Another:
     def _numbered(self, each: symbols.Item, number: int) -> Symbol:
         """The element of something that stands at the same place; of ``range(n)`` and of counts a number.
 
-        ``[Weight(i % 2) for i in range(layers)]``: the second one has 1.
+        ``[Weight(i % 2) for i in range(layers)]``: the second one has 1. Not so where that stands for work on
+        the first of two streams: ``[(i % 2, load(rows, i % 2)) for i, rows in enumerate(parts)]``.
         """
         at = number + (symbols.number(each.at) or 0)
-        match self._walked(each.of):
+        match None if self.born is None or self.born.works else self._walked(each.of):
             case HeapObject(role="range", items=[ConstV(int() as start), ConstV(int() as step), _]):
                 return symbols.constant(start + step * at)
             case HeapObject(role="enumerate", items=[ConstV(int() as start), _]):

@@ -42,7 +42,7 @@ def evaluated(m: Machine, e: ir.Comprehension) -> Value:
     m.frame.env = scope
     collected: list[tuple[Value | None, Value]] = []
     further: list[Value] = []
-    born = alike.now(m)
+    born, begin = alike.now(m), len(m.ops)
     try:
         with loop_steps.loop(m):
             first = _source(m, e, 0)
@@ -64,7 +64,9 @@ def evaluated(m: Machine, e: ir.Comprehension) -> Value:
     if opened:
         m.heap[made.id].open = True
         m.heap[made.id].key_sample, m.heap[made.id].sample = collected[0] if collected else (None, None)
-        m.heap[made.id].born = replace(born, each=_walked(e, scope))
+        work = (op for op in m.ops[begin:] if isinstance(op, (Launch, Copy)))
+        works = any(not m.streams[op.stream].is_default for op in work)
+        m.heap[made.id].born = replace(born, each=_walked(e, scope), works=works)
         if len(e.generators) == 1 and not e.generators[0].tests and e.kind == "list":
             lengths.one_for_each(m, made, first)
         if len(collected) > 1 or containers.only_chooses(e, collected):

@@ -325,6 +325,8 @@ class Born:
     each: tuple[symbols.Item, ...] = ()
     """What the sample was made of: ``blocks[each]`` in ``[Hook(b) for b in blocks]``, where the first hook is
     that of ``blocks[0]``."""
+    works: bool = False
+    """Whether work was queued aside for the sample: on the stream of its number, and not of the others'."""
 
 
 @dataclass(slots=True)
