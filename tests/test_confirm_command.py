@@ -401,3 +401,21 @@ def test_the_runs_are_prepared_while_files_are_analyzed(
     confirm.main([str(race), "--plan"])
     assert steps == ["planned", "run by None", "planned"]
     capsys.readouterr()
+
+
+def test_coroutines_are_run_by_who_awaits_them(tmp_path: Path) -> None:
+    path = tmp_path / "x.py"
+    path.write_text(
+        "import asyncio\n"
+        "async def fetch():\n"
+        "    page.copy_(x, non_blocking=True)\n"
+        "    return page.sum()\n"
+        "def main():\n"
+        "    return asyncio.run(fetch())\n",
+        encoding="utf-8",
+    )
+    program = Program(path)
+    assert program.drivers("fetch") == ["main"]
+    assert 3 in [place.line for place in program.work("main")]
+    with pytest.raises(PlanError, match="is a coroutine"):
+        program.require("fetch")

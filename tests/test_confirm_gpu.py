@@ -119,7 +119,7 @@ def defined_in(source: str) -> dict[str, tuple[range, frozenset[str]]]:
             frozenset(inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)),
         )
         for node in ast.parse(source).body
-        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from streamlint.confirm.text.instrument import Place, lines_of, node_at
 from streamlint.confirm.text.streams import call_name, takes_stream
@@ -14,6 +14,8 @@ from streamlint.parsing import UnparsableError, parse
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
+
+    _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
 _NO_WORK: Final = frozenset(
     (
@@ -84,13 +86,16 @@ class Program:
         return name
 
     def runnable(self, name: str) -> bool:
+        """Whether a call without arguments runs it: that of a coroutine gives what somebody has to await."""
         function = self._functions.get(name)
-        return function is not None and not _required_arguments(function, method="." in name)
+        return isinstance(function, ast.FunctionDef) and not _required_arguments(function, method="." in name)
 
     def require(self, name: str) -> None:
         """:raises PlanError: the file has no function of this name that can be called without arguments."""
         if name not in self._functions:
             raise PlanError(f"{self.path.name} defines no function {name}")
+        if isinstance(self._functions[name], ast.AsyncFunctionDef):
+            raise PlanError(f"{name} is a coroutine; confirm runs functions, such as one that awaits it")
         if not self.runnable(name):
             raise PlanError(f"{name} takes arguments; confirm runs functions without")
 
@@ -145,10 +150,10 @@ def _column(source: str, node: ast.stmt | ast.expr) -> int:
     return len(line.encode()[: node.col_offset].decode())
 
 
-def _functions(body: list[ast.stmt], prefix: str) -> Iterator[tuple[str, ast.FunctionDef]]:
+def _functions(body: list[ast.stmt], prefix: str) -> Iterator[tuple[str, _Function]]:
     for node in body:
         match node:
-            case ast.FunctionDef():
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
                 yield prefix + node.name, node
             case ast.ClassDef():
                 yield from _functions(node.body, f"{prefix}{node.name}.")
@@ -156,13 +161,13 @@ def _functions(body: list[ast.stmt], prefix: str) -> Iterator[tuple[str, ast.Fun
                 pass
 
 
-def _required_arguments(function: ast.FunctionDef, *, method: bool) -> bool:
+def _required_arguments(function: _Function, *, method: bool) -> bool:
     arguments = function.args
     positional = len(arguments.posonlyargs) + len(arguments.args) - len(arguments.defaults)
     return positional > (1 if method else 0) or None in arguments.kw_defaults
 
 
-def _work(function: ast.FunctionDef) -> Iterator[tuple[ast.stmt | ast.expr, list[ast.Call]]]:
+def _work(function: _Function) -> Iterator[tuple[ast.stmt | ast.expr, list[ast.Call]]]:
     """Statements and bodies of lambdas with their calls; without calls, operators: ``x += 2``."""
     for statement in _simple_statements(function.body):
         if isinstance(statement, ast.Raise):

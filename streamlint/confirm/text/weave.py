@@ -89,7 +89,8 @@ def weave(source: str, path: str, sites: Mapping[int, Site]) -> ast.Module:
 
 def _nodes_of(tree: ast.Module, names: frozenset[str]) -> set[int]:
     """All that is in the functions of these names."""
-    functions = [f for f in ast.walk(tree) if isinstance(f, ast.FunctionDef) and f.name in names]
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    functions = [f for f in ast.walk(tree) if isinstance(f, kinds) and f.name in names]
     return {id(inner) for function in functions for inner in ast.walk(function)}
 
 
