@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streamlint.judging.owners import is_argument
 from streamlint.rules.base import is_entry, stream_of
 from streamlint.trace import (
     CURRENT_DEVICE,
@@ -239,10 +240,6 @@ def is_device_memory(judged: Judged, problem: Problem) -> bool:
             return judged.trace.buffers[dst.buffer].space is Space.PINNED
         case Launch() as later:
             known = Doubt.OPAQUE not in problem.doubts or _is_used_beside(judged, problem, later)
-            return known and later.makes is Makes.VALUES and _is_argument(buffer)
+            return known and later.makes is Makes.VALUES and is_argument(buffer)
         case _:
             return False
-
-
-def _is_argument(buffer: Buffer) -> bool:
-    return buffer.passed is not None and buffer.passed.is_argument

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streamlint.judging.owners import is_argument
 from streamlint.rules.base import place_of
 from streamlint.trace import Doubt
 
@@ -72,7 +73,7 @@ def _is_at_hand(
     buffer = judged.trace.buffers[problem.buffer]
     made = buffer.span
     if made is None:
-        return buffer.passed is not None and buffer.passed.is_argument
+        return is_argument(buffer)
     return made in {op.at.span for op in ops} or made.path in {way[-1].path for way in ways}
 
 

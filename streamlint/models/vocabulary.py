@@ -65,6 +65,7 @@ def _takes_stream(effect: Effect) -> bool:
 
 
 def _is_told_who_waits(effect: Effect) -> bool:
+    """Whether the stream that waits is an argument, and not the object itself or the current stream."""
     return _takes_stream(effect) and getattr(effect, "stream", None) != "self"
 
 

@@ -153,12 +153,12 @@ class Path:
     assumed_device: bool = False
     """As in ``Trace``, and so is ..."""
     unseen: list[int] = field(default_factory=list)
-    default_device: Value = NONE
-    default_since: int = 0
-    """The call from outside, as in ``Site.call``, in which the default device was chosen."""
-    """Where PyTorch makes tensors that no device is named for, where the code has said so ..."""
     allocator: Value = NONE
     """What gives CuPy's arrays their memory, where the code has chosen it."""
+    default_device: Value = NONE
+    """Where PyTorch makes tensors that no device is named for, where the code has said so ..."""
+    default_since: int = 0
+    """... the call from outside, as in ``Site.call``, in which it was said ..."""
     by_default: set[BufferId] = field(default_factory=set)
     """... and those it made where nothing was said: on the host, unless the caller chose another default."""
     sizes: dict[BufferId, Symbol] = field(default_factory=dict)
