@@ -138,8 +138,10 @@ def _orders(module: ir.Module, methods: Methods) -> Iterator[_Order]:
 
 
 def _is_for_callers(decl: ir.FunctionDecl, methods: Methods) -> bool:
-    plain = not (decorators.is_static(decl) or decorators.is_of_class(decl))
-    return plain and decl.name != "__len__" and (methods.is_public(decl) or decl.name in python.GIVES_STEPS)
+    """Whether who has the handle calls it for what it gives: not so for how much that is."""
+    if decorators.is_static(decl) or decorators.is_of_class(decl) or decl.name in python.TELLS_SIZE:
+        return False
+    return methods.is_public(decl) or decl.name in python.GIVES_STEPS
 
 
 def _ordering(module: ir.Module, methods: Methods, order: _Order) -> frozenset[str]:
