@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from typing import TYPE_CHECKING
 
 from typing_extensions import assert_never
@@ -30,6 +29,7 @@ from streamlint.interp.state import (
     bounded,
     elements,
     names,
+    numbers,
     results,
     rings,
     spelling,
@@ -52,25 +52,8 @@ from streamlint.interp.state.values import (
 from streamlint.trace import UNBOUNDED, Evidence, Interval, Space, Symbol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Plain
-
-_ARITHMETIC: dict[str, Callable[[object, object], object]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "//": operator.floordiv,
-    "/": operator.truediv,
-    "%": operator.mod,
-    "&": operator.and_,
-    "|": operator.or_,
-    "^": operator.xor,
-    "<<": operator.lshift,
-    ">>": operator.rshift,
-    "**": operator.pow,
-}
 
 
 def evaluate(m: Machine, e: ir.Expr, *, called: bool = False) -> Value:
@@ -172,7 +155,7 @@ def binary(m: Machine, op: str, left: Value, right: Value, e: ir.Binary | ir.Aug
         # Of a product of matrices both sides are tensors; beside one of the host stands none of a device.
         left, right = _as_tensor(m, left), _as_tensor(m, right)
     match left, right:
-        case ConstV(a), ConstV(b) if op in _ARITHMETIC:
+        case ConstV(a), ConstV(b) if op in numbers.ARITHMETIC:
             return _constant(op, a, b)
         case ConstV(str() | bytes()), TupleV(items) if op == "%" and not tensors.buffers_in(m, items):
             return text.filled(left, items) or SymV(symbols.Binary("%", symbol_of(left), symbol_of(right)))
@@ -262,7 +245,7 @@ def _constant(op: str, a: Plain, b: Plain) -> Value:
         folded = text.folded(lambda: a % b, a, b) if op == "%" else None
         return folded or unknown
     try:
-        result = _ARITHMETIC[op](a, b)
+        result = numbers.ARITHMETIC[op](a, b)
     except (TypeError, ZeroDivisionError, ValueError, OverflowError):
         return unknown
     return (

@@ -58,15 +58,22 @@ class Numbers:
         return base in self.starts or (isinstance(base, symbols.Call) and symbols.last_called(base) == "len")
 
 
-_EXACT: dict[str, Callable[[int, int], int]] = {
+ARITHMETIC: dict[str, Callable[[object, object], object]] = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,
-    "%": operator.mod,
     "//": operator.floordiv,
+    "/": operator.truediv,
+    "%": operator.mod,
     "&": operator.and_,
+    "|": operator.or_,
     "^": operator.xor,
+    "<<": operator.lshift,
+    ">>": operator.rshift,
+    "**": operator.pow,
 }
+_EXACT = frozenset({"+", "-", "*", "%", "//", "&", "^"})
+"""What two whole numbers give that is one, and not much longer than they are."""
 
 
 def computed(op: str, left: Symbol, right: Symbol) -> Symbol:
@@ -75,7 +82,9 @@ def computed(op: str, left: Symbol, right: Symbol) -> Symbol:
         case symbols.Const(first, int() as a), symbols.Const(second, int() as b) if (
             first is second is int and op in _EXACT and (b or op not in ("%", "//"))
         ):
-            return symbols.constant(_EXACT[op](a, b))
+            made = ARITHMETIC[op](a, b)
+            assert isinstance(made, int)
+            return symbols.constant(made)
         case _:
             return symbols.Binary(op, left, right)
 
