@@ -244,8 +244,11 @@ def _of_outside_calls(judged: Judged, problem: Problem, first: OpId, run: Run) -
     earlier, later = judged.op(first), judged.op(problem.later)
     let_go = _lets_go_itself(judged, problem, first)
     doubts = {Doubt.CALLS} if run.entry.after_others else set()
-    if run.entry.with_hooks and (
-        not _is_of_other_memory(later, problem) or lifetimes.kept_alike(judged, problem, earlier)
+    result_of_hook = earlier.role is Role.FORWARD and earlier.at.call == later.at.call
+    if (
+        run.entry.with_hooks
+        and not result_of_hook
+        and (not _is_of_other_memory(later, problem) or lifetimes.kept_alike(judged, problem, earlier))
     ):
         # What a module does between its hooks may wait; that memory goes back behind it stays so.
         doubts.add(Doubt.SOME_PATHS)

@@ -55,6 +55,7 @@ _ROLES = {
     Role.AFTER_CALL: "after the call",
     Role.AFTER_YIELD: "after the yield",
     Role.SET_UP: "before the first call",
+    Role.FORWARD: "in the module",
 }
 _BLOCKS = {"with": "with {}", "leaving the block": "with {}"}
 _VERBS = {Mode.READ: "reads", Mode.WRITE: "writes", Mode.UPDATE: "updates", Mode.ADD: "adds to"}
@@ -198,7 +199,7 @@ def _used(judged: Judged, op: Launch | HostAccess, focus: frozenset[BufferId]) -
             return f"callers may have queued work{f' that {listed}' if listed else ''}"
         case Role.AFTER_CALL | Role.AFTER_YIELD:
             return f"the caller {listed}" if listed else "the caller goes on"
-        case Role.CODE | Role.SET_UP:
+        case Role.CODE | Role.SET_UP | Role.FORWARD:
             return listed or _nameless(op)
         case _:
             assert_never(op.role)

@@ -41,6 +41,7 @@ class Role(Enumeration):
     AFTER_CALL = "what unseen callers do next with the results of a call"
     AFTER_YIELD = "what unseen consumers do with what a generator yields"
     SET_UP = "what was complete before the first call from outside"
+    FORWARD = "what a module that is not seen computes before its hooks get it"
 
 
 @frozen()

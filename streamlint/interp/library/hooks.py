@@ -33,7 +33,7 @@ from streamlint.models.torch import FORWARD_HOOKS, GRADIENT_HOOKS, OPTIMIZER_STE
 from streamlint.trace import Alloc, BufferId, Copy, Doubt, Evidence, Free, HostAccess, Launch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
@@ -170,6 +170,14 @@ def after_call(m: Machine, module: Value, args: list[Value], result: Value, span
         given = m.python.call(m, hook, [module, TupleV(tuple(args)), result], {}, span)
         result = result if given == NONE else given
     return result
+
+
+def that_get_results(m: Machine, module: Value) -> Iterator[FuncV]:
+    """The functions that are hooks behind the forward pass of a module."""
+    for hook in m.hooks.get((AFTER, _meant(m, module)), ()):
+        own = _called(hook)
+        if isinstance(own, FuncV):
+            yield own
 
 
 def by_autograd(m: Machine, func: FuncV, number: int) -> tuple[list[Value], dict[str, Value]] | None:

@@ -11,7 +11,7 @@ from streamlint import ir
 from streamlint.interp.facts import known, touching
 from streamlint.interp.facts.kinds import Kind
 from streamlint.interp.library import hooks, tensors, unresolved
-from streamlint.interp.state import names, symbols
+from streamlint.interp.state import arguments, names, symbols
 from streamlint.interp.state.values import (
     ApiV,
     BufferV,
@@ -27,7 +27,8 @@ from streamlint.interp.state.values import (
 )
 from streamlint.models import torch as model
 from streamlint.models import torch_layers
-from streamlint.trace import WHOLE, Access, Doubt, Evidence, Mode
+from streamlint.models.schema import Lib
+from streamlint.trace import WHOLE, Access, Doubt, Evidence, Launch, Mode, Role
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -225,6 +226,23 @@ def reads_own(m: Machine, owner: Symbol, span: Span, *, layer: bool = False) -> 
     accesses = [reading(v, doubts) for v in _own(m, owner, layer=layer)]
     if accesses:
         tensors.launch(m, span, accesses, "call of the module")
+
+
+def output(m: Machine, call: int, span: Span) -> SymV:
+    """What a module gives that is not seen: it has queued what computes that, on the current stream.
+
+    ``block.register_forward_hook(tap)``: PyTorch calls ``tap(block, args, output)`` behind the forward pass.
+    """
+    given = arguments.unknown(call, "output")
+    stream, by = m.current_stream(Lib.TORCH).id, Lib.TORCH.product
+    at, name = m.site(span), "forward pass"
+    m.results[given.symbol] = m.emit(
+        Launch(at, m.lane, _UNSEEN, Role.FORWARD, stream=stream, accesses=(), name=name, library=by)
+    )
+    return given
+
+
+_UNSEEN = frozenset({Doubt.OPAQUE})
 
 
 def fills_own(m: Machine, owner: Symbol, span: Span, *, layer: bool = False) -> None:

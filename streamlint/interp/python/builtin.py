@@ -197,6 +197,9 @@ def _of_members(m: Machine, name: str, args: list[Value], span: Span) -> Value |
         case "getattr", _ if first == ApiV("torch"):
             # getattr(torch, self.device): a device module chosen by name.
             return ApiV("torch.cuda")
+        case "getattr", [asked] if isinstance(first, SymV) and isinstance(asked, SymV):
+            # ``for part in path.split("."): module = getattr(module, part)``: the same each time.
+            return SymV(symbols.Item(symbols.Attr(first.symbol, "__dict__"), symbol_of(asked)))
         case "vars", _ if isinstance(first, HeapV) and m.heap[first.id].attrs:
             return fields.table(m, first)
         case (("getattr" | "vars"), _):

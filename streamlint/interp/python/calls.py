@@ -379,8 +379,7 @@ def _symbolic_method(
             return taken
     if name in torch_model.FORWARD_HOOKS:
         taken = hooks.register(m, receiver, name, args, span)
-        if taken is not None and receiver.computes:
-            # Of other modules unseen code may call the hook too.
+        if taken is not None:
             return taken
     if name in torch_model.GIVES_OF_MODULE:
         return torch_modules.given(m, receiver.symbol, name, args, layer=torch_modules.is_layer(receiver))

@@ -112,9 +112,26 @@ def call_hooked(m: Machine, symbol: Symbol, number: int, span: Span) -> None:
     torch_modules.reads_own(m, symbol, at)
     # What is made from now on belongs to another statement of the caller's.
     m.frame.born = len(m.buffers)
-    hooks.after_call(m, module, given, arguments.unknown(number, "output"), at)
+    hooks.after_call(m, module, given, _output(m, module, number, at), at)
     lifetime.after_statement(m, at)
     m.frame.born = len(m.buffers)
+
+
+def _output(m: Machine, module: SymV, number: int, span: Span) -> Value:
+    """What a module gives, of which hooks say what it is: ``def tap(module, args, output: Tensor)``."""
+    output = torch_modules.output(m, number, span)
+    for hook in hooks.that_get_results(m, module):
+        decl = hook.function
+        function = decl.beginning()[0] if isinstance(decl, ir.FunctionDecl) else decl
+        *_, last = (None, *(param for param in function.params if param.kind == "positional"))
+        if last is not None and _is_tensor(m, last, function.module):
+            return tensors.as_buffer(m, output)
+    return output
+
+
+def _is_tensor(m: Machine, param: ir.Param, module: str) -> bool:
+    said = kinds.annotated(param.annotation, kinds.Names(m.project, module)).kind
+    return param.default is None and said is kinds.Kind.MEMORY
 
 
 def call_backward(m: Machine, number: int, span: Span) -> None:
@@ -361,6 +378,4 @@ def _outside_value(m: Machine, param: ir.Param, number: int, module: str, scope:
             unknown = arguments.unknown(number, param.name)
             if scope is not None:
                 m.parameters[unknown.symbol] = (scope, param.name)
-            said = kinds.annotated(param.annotation, kinds.Names(m.project, module)).kind
-            is_tensor = param.default is None and said is kinds.Kind.MEMORY
-            return tensors.as_buffer(m, unknown) if is_tensor else unknown
+            return tensors.as_buffer(m, unknown) if _is_tensor(m, param, module) else unknown

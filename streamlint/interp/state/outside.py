@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.frozen import replace
-from streamlint.interp.state import arguments, naming
+from streamlint.interp.state import arguments, naming, symbols
 from streamlint.interp.state.values import (
     BufferV,
     Flavor,
@@ -38,6 +38,9 @@ def memory(
     given = arguments.passed(symbol)
     m.given[view.id] = symbol
     m.buffers[view.id] = replace(m.buffers[view.id], kind=kind, residence=Evidence.ASSUMED, passed=given)
+    if (computed := m.results.get(symbols.root(symbol))) is not None:
+        m.pending.setdefault(computed, []).append(Access(view.id, Mode.WRITE))
+        return view
     # What nobody passes, as memory of the module, is pending when the path begins.
     op = m.before_call.get(given.call, 0) if given is not None else 0
     access = Access(view.id, Mode.WRITE, WHOLE, frozenset({Doubt.ARGUMENT}))

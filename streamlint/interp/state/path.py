@@ -105,6 +105,8 @@ class Path:
     that stands for what its caller did before."""
     before_call: dict[int, int] = field(default_factory=dict)
     """That op, by call number."""
+    results: dict[Symbol, int] = field(default_factory=dict)
+    """What modules give that are not seen, by the op that computes it: ``def tap(module, args, output)``."""
     applied: list[Applied] = field(default_factory=list)
     """Functions of autograd that the next backward pass runs, the last one first."""
     made_in: dict[ir.ClassDecl, Env] = field(default_factory=dict)
