@@ -123,8 +123,8 @@ def _output(m: Machine, module: SymV, number: int, span: Span) -> Value:
     for hook in hooks.that_get_results(m, module):
         decl = hook.function
         function = decl.beginning()[0] if isinstance(decl, ir.FunctionDecl) else decl
-        *_, last = (None, *(param for param in function.params if param.kind == "positional"))
-        if last is not None and _is_tensor(m, last, function.module):
+        taken = [param for param in function.params if param.kind == "positional"]
+        if taken and _is_tensor(m, taken[-1], function.module):
             return tensors.as_buffer(m, output)
     return output
 
