@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint import ir
+from streamlint import ir, models
 from streamlint.frozen import replace
 from streamlint.interp.facts import decorators, modules, registering, scopes
 from streamlint.interp.state import names, symbols
@@ -249,6 +249,15 @@ def is_module(project: Project, cls: ir.ClassDecl) -> bool:
 def is_tensor(project: Project, cls: ir.ClassDecl) -> bool:
     """``class Sharded(torch.nn.Parameter)``"""
     return not TENSORS.isdisjoint(bases_outside(project, cls))
+
+
+def extends_library(project: Project, cls: ir.ClassDecl) -> bool:
+    """Whether what it inherits out of sight is all of libraries in the tables: ``class Loader(DataLoader)``.
+
+    Those know nothing of the streams that it keeps in attributes of its own.
+    """
+    paths = list(bases_outside(project, cls))
+    return bool(paths) and all(path.partition(".")[0] in models.ROOTS for path in paths)
 
 
 def bases_outside(project: Project, cls: ir.ClassDecl) -> Iterator[str]:

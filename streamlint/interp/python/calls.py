@@ -146,7 +146,9 @@ def _super_call(m: Machine, e: ir.Call) -> Value:
     if computed and e.func.name in torch_model.CALLED:
         return operators.layer(m, receiver, computed, args, kwargs, e.span)
     if e.func.name != "__init__":
-        return unresolved.opaque(m, f"super().{e.func.name}", [receiver, *args], kwargs, e.span)
+        known = e.func.name not in torch_model.CALLED and classes.extends_library(m.project, cls)
+        given = args if known else [receiver, *args]
+        return unresolved.opaque(m, f"super().{e.func.name}", given, kwargs, e.span)
     saved_hooks.inherited(m, cls, receiver, args)
     return NONE
 
