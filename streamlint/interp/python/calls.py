@@ -357,7 +357,7 @@ def symbolic_method(
     if name in torch_model.MODULE_RETURNS_SELF and (
         torch_modules.is_shown(m, receiver) or given_objects.is_module(m, receiver)
     ):
-        return receiver
+        return torch_modules.gives_itself(m, receiver, name, args, kwargs, span)
     if name in torch_model.OPTIMIZER_METHODS:
         optimizer = optimizers.stepped(m, receiver, args)
         return hooks.of_optimizer(
