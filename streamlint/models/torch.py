@@ -378,6 +378,9 @@ MODULE_RETURNS_SELF = frozenset(
 MOVES_MODULE = frozenset({"to", "cuda", "cpu"})
 """Those that move its parameters and buffers, each of which gets other memory."""
 
+MODULE_RUNS_NOTHING = (MODULE_METHODS | MODULE_RETURNS_SELF) - {CALLED[-1]}
+"""Methods of a module that do not call it, nor any hook of one that is in it."""
+
 PRODUCTS = frozenset(
     ["operator @"]
     + "matmul mm bmm mv addmm addmv addbmm baddbmm einsum tensordot linear bilinear".split()

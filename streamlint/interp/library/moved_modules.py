@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from streamlint.frozen import replace
 from streamlint.interp.library import copies, module_memory
-from streamlint.interp.state import giving_up, naming, symbols
-from streamlint.interp.state.values import BufferV, ConstV, Flavor, Value
+from streamlint.interp.state import giving_up, outside, symbols
+from streamlint.interp.state.values import BufferV, Value
 from streamlint.models import torch as model
 from streamlint.models.schema import Lib
-from streamlint.trace import Evidence, Origin, Space, StreamKind
+from streamlint.trace import Copy, Evidence, Launch, Origin, Space, StreamKind
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -42,23 +42,42 @@ def move(
         if not to_host:
             m.life.homes[owner] = m.current_stream(Lib.TORCH).id
         return
-    for view in owned or [_first(m, owner, on_host=not to_host, layer=layer)]:
+    owned = owned or [_unlisted(m, module_memory.first(owner, layer=layer))]
+    for view in owned:
+        if _is_as_the_caller_left_it(m, view):
+            _nobody_writes(m, owner, view, on_host=not to_host)
         new = copies.method(m, view, name, args, kwargs, span)
         if isinstance(new, BufferV) and new.id != view.id:
-            giving_up.assign_data(m, view, new)
+            giving_up.move(m, view, new)
 
 
 def _is_aside(m: Machine) -> bool:
     return m.streams[m.current_stream(Lib.TORCH).id].kind not in (StreamKind.CURRENT, StreamKind.LEGACY)
 
 
-def _first(m: Machine, owner: Symbol, *, on_host: bool, layer: bool) -> BufferV:
-    """A parameter of which nothing is known but where the module was, and that nobody writes."""
-    symbol = module_memory.first(owner, layer=layer)
-    of = (home for module, home in m.life.homes.items() if owner is module or symbols.is_under(owner, module))
-    space = Space.PINNED if on_host else Space.DEVICE
-    stream = None if on_host else next(of, None)
-    made = m.new_buffer(naming.called(m, symbol), space, Origin.RESULT, Flavor.TORCH, None, stream)
-    m.buffers[made.id] = replace(m.buffers[made.id], kind=Evidence.INFERRED, residence=Evidence.INFERRED)
-    m.roles[symbol] = made
-    return made
+def _unlisted(m: Machine, symbol: Symbol) -> BufferV:
+    view = outside.memory(m, symbol)
+    m.roles[symbol] = view
+    return view
+
+
+def _is_as_the_caller_left_it(m: Machine, view: BufferV) -> bool:
+    """Whether nothing was done with a parameter, or it was listed only: ``next(layer.parameters()).is_cuda``."""
+    if m.buffers[view.id].origin is not Origin.ARGUMENT:
+        return False
+    accesses = (access for op in m.ops if isinstance(op, (Launch, Copy)) for access in op.accesses)
+    return not any(access.buffer == view.id and access.mode.writes for access in accesses)
+
+
+def _nobody_writes(m: Machine, owner: Symbol, view: BufferV, *, on_host: bool) -> None:
+    """Who moves a module has nothing under way in it; it was where its move says that it is not."""
+    homes = m.life.homes.items()
+    of = (home for module, home in homes if owner is module or symbols.is_under(owner, module))
+    m.buffers[view.id] = replace(
+        m.buffers[view.id],
+        space=Space.PINNED if on_host else Space.DEVICE,
+        kind=Evidence.INFERRED,
+        residence=Evidence.INFERRED,
+        alloc_stream=None if on_host else next(of, None),
+    )
+    m.is_not_pending(view)
