@@ -110,19 +110,31 @@ def _is_handed_on(judged: Judged, problem: Problem, entry: Entry) -> bool:
 
     ``torch.cuda.current_stream().wait_stream(self.side)`` before the result is handed out says that it is
     used on the current stream. So does ``torch.cuda.default_stream().wait_stream(self.side)``: whoever wrote
-    that takes the one for the other.
+    that takes the one for the other. So does a wait of the host for the side stream, behind the work: who has
+    waited may use the result anywhere, and for the side stream alone no wait is needed.
     """
     assert problem.earlier is not None
     use, later = judged.op(problem.earlier), judged.op(problem.later)
     if use.role not in (Role.AFTER_CALL, Role.AFTER_YIELD) or problem.buffer is None:
         return False
     current, waited_for = stream_of(use), _takes_again(judged, problem, later, entry)
-    return waited_for is not None and any(
-        isinstance(op, Wait)
-        and (op.stream == current or judged.trace.streams[op.stream].kind is StreamKind.LEGACY)
-        and source(judged, OpId(number)) == waited_for
+    if waited_for is None:
+        return False
+    before = [
+        (OpId(number), op)
         for number, op in enumerate(judged.trace.ops[: problem.earlier])
         if op.at.call == use.at.call
+    ]
+    return any(
+        isinstance(op, Wait)
+        and (op.stream == current or judged.trace.streams[op.stream].kind is StreamKind.LEGACY)
+        and source(judged, number) == waited_for
+        for number, op in before
+    ) or any(
+        _is_explicit_wait(op)
+        and waited_for == (op.stream if isinstance(op, SyncStream) else source(judged, number))
+        and not judged.uses(problem.buffer, first=number, before=problem.earlier)
+        for number, op in before
     )
 
 
