@@ -428,7 +428,7 @@ def _symbolic_method(
     found = mappings.method(m, receiver, name, args, kwargs, span)
     if found is not None:
         return found
-    if name in escape.WAITING:
+    if escape.waits(name, args):
         # An unknown thing is waited for: it may be any event or stream seen so far.
         streams = collectives.ordered_by(m, receiver.symbol) or escape.all_streams(m)
         func = symbols.Attr(receiver.symbol, name)
