@@ -50,7 +50,7 @@ WAITING = vocabulary.HOST_WAITS | python.JOINS
 
 
 def waits(name: str, args: Sequence[Value]) -> bool:
-    """Whether a method of something unknown may wait. Who asks for a text asks a table: ``cfg.get("depth")``."""
+    """Whether a method of something unknown may wait. ``cfg.get("depth")`` does not: it asks a table."""
     match args:
         case [ConstV(str()), *_] if name == python.ASKS_TABLE:
             return False

@@ -1,7 +1,7 @@
 """Modules that are moved: ``block.to("cuda", non_blocking=True)`` gives each parameter other memory.
 
-A tensor's ``to`` gives another tensor. A module's is ``p.data = p.data.to(...)`` for each parameter and buffer:
-the new memory belongs to the stream that is current there, and what they had goes back.
+A tensor's ``to`` gives another tensor. A module's is ``p.data = p.data.to(...)`` for each parameter and
+buffer: the new memory belongs to the stream that is current there, and what they had goes back.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _unlisted(m: Machine, symbol: Symbol) -> BufferV:
 
 
 def _is_as_the_caller_left_it(m: Machine, view: BufferV) -> bool:
-    """Whether nothing was done with a parameter, or it was listed only: ``next(layer.parameters()).is_cuda``."""
+    """Whether a parameter was listed at most: ``next(layer.parameters()).is_cuda``."""
     if m.buffers[view.id].origin is not Origin.ARGUMENT:
         return False
     accesses = (access for op in m.ops if isinstance(op, (Launch, Copy)) for access in op.accesses)

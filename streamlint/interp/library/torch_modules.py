@@ -238,7 +238,7 @@ def reads_own(m: Machine, owner: Symbol, span: Span, *, layer: bool = False) -> 
     """Calling a module reads what it owns by then, on the current stream: ``net.bias.data = b; net(x)``."""
     # A module of which nothing is known may leave out some of it; it keeps none of it anew.
     doubts = frozenset() if layer else frozenset({Doubt.OPAQUE})
-    # What was moved to the host comes back by then, from wherever: shelf.unload(name), then shelf.run(name, x).
+    # What was moved to the host comes back by then: shelf.unload(name), then shelf.run(name, x).
     there = (v for v in module_memory.own(m, owner, layer=layer) if not m.space(v).on_host)
     accesses = [reading(v, doubts) for v in there]
     if accesses:

@@ -109,7 +109,7 @@ class Lifetimes:
     put_by: dict[BufferId, int] = field(default_factory=dict)
     """The call from outside that put memory into a tensor of others."""
     homes: dict[Symbol, StreamId] = field(default_factory=dict)
-    """Modules of which nothing was known when they went to a device, with the stream whose memory they got."""
+    """Modules that went to a device, of which nothing else was known: the stream whose memory they got."""
     gradients: set[BufferId] = field(default_factory=set)
     """Gradients of a backward pass in sight: autograd has allocated them."""
     weak: dict[Symbol, Value] = field(default_factory=dict)
