@@ -9,11 +9,13 @@ from streamlint.judging.owners import is_own, plain_name
 from streamlint.rules.base import Judged, Problem, is_return, stream_of
 from streamlint.trace import (
     Alloc,
+    Copy,
     Op,
     OpId,
     Origin,
     Purpose,
     Role,
+    Space,
     StreamId,
     StreamKind,
     SyncDevice,
@@ -31,8 +33,9 @@ def is_handed_on(judged: Judged, problem: Problem, entry: Entry) -> bool:
 
     ``torch.cuda.current_stream().wait_stream(self.side)`` before the result is handed out says that it is
     used on the current stream. So does ``torch.cuda.default_stream().wait_stream(self.side)``: whoever wrote
-    that takes the one for the other. So does a wait of the host behind the work, if nobody else works on that
-    stream: for what it does next itself no wait is needed.
+    that takes the one for the other. So does a wait of the host behind an upload, if nobody else works on
+    that stream: for what it does next itself no wait is needed. What was computed the host may want to read.
+    Who calls it in sight is judged there.
     """
     assert problem.earlier is not None
     use, later = judged.op(problem.earlier), judged.op(problem.later)
@@ -46,8 +49,10 @@ def is_handed_on(judged: Judged, problem: Problem, entry: Entry) -> bool:
     waits = [number for number in numbers if judged.op(number).at.call == use.at.call]
     if any(_waits_like(judged, number, use) and source(judged, number) == side for number in waits):
         return True
+    if entry.order_in_sight or entry.loop_in_sight or entry.has_callers:
+        return False
     alone = plain_name(judged.trace.streams[side]) not in entry.entered_elsewhere
-    return alone and any(_host_waits_behind(judged, problem, number, side) for number in waits)
+    return alone and any(_host_waits_for_upload(judged, problem, number, side) for number in waits)
 
 
 def _waits_like(judged: Judged, number: OpId, use: Op) -> bool:
@@ -58,13 +63,19 @@ def _waits_like(judged: Judged, number: OpId, use: Op) -> bool:
     )
 
 
-def _host_waits_behind(judged: Judged, problem: Problem, number: OpId, side: StreamId) -> bool:
-    """Whether the host waits for a stream when it has done its last work on the memory."""
+def _host_waits_for_upload(judged: Judged, problem: Problem, number: OpId, side: StreamId) -> bool:
+    """Whether the host waits for a stream that has brought up the memory, and done nothing else with it."""
     op = judged.op(number)
     assert problem.buffer is not None
     if not is_explicit_wait(op) or judged.uses(problem.buffer, first=number, before=problem.earlier):
         return False
-    return side == (op.stream if isinstance(op, SyncStream) else source(judged, number))
+    made = [judged.op(use) for use in judged.uses(problem.buffer, before=number)]
+    brought = all(isinstance(one, Copy) and _may_be_from_host(judged, one) for one in made)
+    return brought and side == (op.stream if isinstance(op, SyncStream) else source(judged, number))
+
+
+def _may_be_from_host(judged: Judged, copy: Copy) -> bool:
+    return judged.trace.buffers[copy.src.buffer].space is not Space.DEVICE
 
 
 def is_explicit_wait(op: Op) -> bool:
