@@ -12,39 +12,33 @@ from typing import TYPE_CHECKING
 from streamlint.interp.facts import joins
 from streamlint.judging import evidence
 from streamlint.judging.forgotten_ends import forgot_the_end, source, waits_for_itself
-from streamlint.judging.owners import is_handed_in, is_made_in, is_own, plain_name
+from streamlint.judging.handed_on import is_explicit_wait, is_filled_again, is_handed_on
+from streamlint.judging.owners import is_handed_in, is_made_in, plain_name
 from streamlint.order.hb import Verdict
 from streamlint.rules.base import (
     Judged,
     Problem,
     is_entry,
     is_handed_out,
-    is_return,
     part,
     stream_of,
 )
 from streamlint.trace import (
-    Alloc,
     BufferId,
     Copy,
     Doubt,
     KeepAlive,
     Launch,
     Op,
-    OpId,
     Origin,
-    Purpose,
     Record,
-    Role,
     Stream,
     StreamChoice,
     StreamId,
-    StreamKind,
     SyncDevice,
     SyncEvent,
     SyncStream,
     Trace,
-    Wait,
 )
 
 if TYPE_CHECKING:
@@ -66,7 +60,7 @@ def answered(judged: Judged, problem: Problem, entry: Entry) -> frozenset[Doubt]
     end = judged.op(problem.later)
     if is_handed_out(end) and not entry.is_step and forgot_the_end(judged, problem, entry):
         settled.add(Doubt.RESULT)
-    if _is_handed_on(judged, problem, entry) or _is_filled_again(judged, problem, entry):
+    if is_handed_on(judged, problem, entry) or is_filled_again(judged, problem, entry):
         settled.add(Doubt.RESULT)
     return frozenset(settled)
 
@@ -103,68 +97,6 @@ def _is_allocated_here(judged: Judged, problem: Problem) -> bool:
 def is_lent(judged: Judged, problem: Problem) -> bool:
     """Whether who has a tensor used in between what the first of two calls put there: ``p.data = block``."""
     return problem.buffer is not None and judged.trace.buffers[problem.buffer].lent
-
-
-def _is_handed_on(judged: Judged, problem: Problem, entry: Entry) -> bool:
-    """Whether the earlier op is what a consumer does with memory that a side stream gets again, or refills.
-
-    ``torch.cuda.current_stream().wait_stream(self.side)`` before the result is handed out says that it is
-    used on the current stream. So does ``torch.cuda.default_stream().wait_stream(self.side)``: whoever wrote
-    that takes the one for the other.
-    """
-    assert problem.earlier is not None
-    use, later = judged.op(problem.earlier), judged.op(problem.later)
-    if use.role not in (Role.AFTER_CALL, Role.AFTER_YIELD) or problem.buffer is None:
-        return False
-    current, waited_for = stream_of(use), _takes_again(judged, problem, later, entry)
-    return waited_for is not None and any(
-        isinstance(op, Wait)
-        and (op.stream == current or judged.trace.streams[op.stream].kind is StreamKind.LEGACY)
-        and source(judged, OpId(number)) == waited_for
-        for number, op in enumerate(judged.trace.ops[: problem.earlier])
-        if op.at.call == use.at.call
-    )
-
-
-def _is_filled_again(judged: Judged, problem: Problem, entry: Entry) -> bool:
-    """Whether a call lets the current stream wait for what it hands out, and then has it filled again.
-
-    ``[self.next_batch() for _ in range(n)]`` of a ring with two slots: who gets the list uses it after that.
-    """
-    assert problem.earlier is not None
-    refill, end = judged.op(problem.earlier), judged.op(problem.later)
-    side, current = stream_of(refill), stream_of(end)
-    if not is_return(end) or refill.at.call != end.at.call or problem.buffer is None or side is None:
-        return False
-    if (
-        not is_own(judged.trace, side, entry)
-        or judged.trace.buffers[problem.buffer].origin is Origin.ARGUMENT
-    ):
-        return False
-    if plain_name(judged.trace.streams[side]) in entry.joined_elsewhere:
-        return False
-    filled = [
-        number
-        for number in judged.uses(problem.buffer, before=problem.earlier)
-        if stream_of(judged.op(number)) == side and judged.op(number).at.call == end.at.call
-    ]
-    return bool(filled) and any(
-        stream_of(judged.op(wait)) == current
-        and (record := judged.hb.record_seen_by(wait)) is not None
-        and stream_of(judged.op(record)) == side
-        and record > filled[0]
-        for wait in judged.numbers(Wait, first=filled[0], before=problem.earlier)
-    )
-
-
-def _takes_again(judged: Judged, problem: Problem, later: Op, entry: Entry) -> StreamId | None:
-    """The stream of the code's own that allocates some memory again, or writes it."""
-    assert problem.buffer is not None
-    if isinstance(later, Alloc):
-        return judged.trace.buffers[problem.buffer].alloc_stream
-    side = stream_of(later)
-    own = judged.trace.buffers[problem.buffer].origin is not Origin.ARGUMENT
-    return side if side is not None and own and is_own(judged.trace, side, entry) else None
 
 
 def _took_responsibility(judged: Judged, problem: Problem, entry: Entry) -> bool:
@@ -211,7 +143,7 @@ def _took_responsibility(judged: Judged, problem: Problem, entry: Entry) -> bool
         joins += [n for (on, call, _), n in last if (on, call) == (current, later.at.call)]
     if answers_for_reads and not own:
         waits = judged.numbers(SyncStream, SyncEvent, SyncDevice, first=problem.later + 1)
-        joins += [number for number in waits if _is_explicit_wait(judged.op(number))]
+        joins += [number for number in waits if is_explicit_wait(judged.op(number))]
     if entry.order_in_sight:
         # stats.update(reader.next_ready()), then stats.synchronize(): who calls both has the argument.
         joins = [number for number in joins if judged.op(number).at.call == later.at.call]
@@ -265,13 +197,6 @@ def _was_waited_for_when_given(judged: Judged, problem: Problem, used_on: Stream
 
 def _is_given_memory(trace: Trace) -> bool:
     return any(buffer.passed is not None for buffer in trace.buffers.values())
-
-
-def _is_explicit_wait(op: Op) -> bool:
-    return isinstance(op, (SyncStream, SyncEvent, SyncDevice)) and op.purpose in (
-        Purpose.ORDER,
-        Purpose.ANSWER,
-    )
 
 
 def _is_about(judged: Judged, op: Op, buffer: BufferId, stream: StreamId | None) -> bool:

@@ -121,6 +121,8 @@ EXECUTORS = frozenset(f"concurrent.futures.{one}ThreadPoolExecutor" for one in (
 THREAD_METHODS = frozenset({"start", "join", "is_alive"})
 JOINS = frozenset({"join", "result", "get", "exception"})
 """Methods of threads, futures and results of a pool that wait until the function has returned."""
+ASKS_TABLE = "get"
+"""The one of them that dicts have, too."""
 HAS_ENDED = {"done": True, "is_alive": False}
 """Methods that ask whether a thread has ended, and what they answer if it has."""
 OF_EXECUTORS = frozenset({"submit", "map", "shutdown"})

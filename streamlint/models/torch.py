@@ -374,7 +374,12 @@ FILLS_MODULE = frozenset({"load_state_dict"})
 MODULE_RETURNS_SELF = frozenset(
     "eval train to cuda cpu half float bfloat16 double type requires_grad_ to_empty apply".split()
 )
-"""Methods of a module that return the module: what ``to`` and ``cuda`` move are its parameters."""
+"""Methods of a module that return the module."""
+MOVES_MODULE = frozenset({"to", "cuda", "cpu"})
+"""Those that move its parameters and buffers, each of which gets other memory."""
+
+MODULE_RUNS_NOTHING = (MODULE_METHODS | MODULE_RETURNS_SELF) - {CALLED[-1]}
+"""Methods of a module that do not call it, nor any hook of one that is in it."""
 
 PRODUCTS = frozenset(
     ["operator @"]

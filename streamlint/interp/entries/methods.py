@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.frozen import replace
-from streamlint.interp.entries import given_back, handed, repetition
+from streamlint.interp.entries import given_back, handed, ordering, repetition
 from streamlint.interp.entries.pairs import (
     MOST_PAIRED,
     MOST_PAIRS,
@@ -35,7 +35,6 @@ from streamlint.interp.facts.relevance import (
 from streamlint.interp.library import hooks
 from streamlint.interp.python import unseen_caller
 from streamlint.interp.state.budgets import Most
-from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.values import ClassV, FuncV, HeapV
 from streamlint.models import vocabulary
 
@@ -48,8 +47,6 @@ if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.project import Project
 
-_FORKED: Kept[ir.ClassDecl, frozenset[str]] = Kept()
-_STEPS: Kept[ir.ClassDecl, frozenset[str]] = Kept()
 THEN = ", then "
 """Between the calls in the label of an entry that makes several."""
 QUEUED_CALLS = 3
@@ -130,7 +127,7 @@ def sequence(
 ) -> Entry:
     label = _label(construction.cls, order)
     names = tuple(decl.name for decl in order)
-    elsewhere = _ordering_elsewhere(module, order, methods)
+    elsewhere = ordering.elsewhere(module, order, methods)
 
     def body(m: Machine) -> None:
         m.packs = methods.packs
@@ -149,11 +146,12 @@ def sequence(
         PATHS if repeat else PAIR_PATHS,
         lines=max(decl.lines for decl in order),
         outside_calls=names,
-        joined_elsewhere=_joined_elsewhere(project, module, order, methods),
+        joined_elsewhere=ordering.joined_elsewhere(project, module, order, methods),
         waited_by_owners=joins.by_owners(project, construction.cls),
-        forked_elsewhere=project.once(_FORKED, construction.cls, lambda: _forked(module, methods)),
+        entered_elsewhere=ordering.entered_elsewhere(project, module, construction.cls),
+        forked_elsewhere=ordering.forked(project, module, construction.cls, methods),
         orders_elsewhere=elsewhere,
-        steps_of_ordering=project.once(_STEPS, construction.cls, lambda: _steps_of_ordering(module, methods)),
+        steps_of_ordering=ordering.steps(project, module, construction.cls, methods),
         ordered_by_hooks=not elsewhere.isdisjoint(methods.hooks),
         finished_elsewhere=frozenset().union(
             *(
@@ -192,67 +190,6 @@ def _go_on(m: Machine, made: HeapV, order: Sequence[ir.FunctionDecl], *, walks: 
         # load(i), step(i), evict(i): one layer. Who loads again loads another one.
         again = decl is order[0] if walks else decl in order[: number - 1]
         (_call_anew if again else _call)(m, made, decl, number)
-
-
-def _ordering_elsewhere(
-    module: ir.Module, order: Sequence[ir.FunctionDecl], methods: Methods
-) -> frozenset[str]:
-    """The methods that order streams, other than those called: callers may call them in between."""
-    first, names = order[0], {decl.name for decl in order}
-    if methods.of_autograd.issuperset(names):
-        return frozenset()
-    return frozenset(
-        decl.name
-        for decl in methods.by_name.values()
-        if (
-            (methods.may_be_called(decl) and decl.name not in names)
-            # average() is a step of reduce(), which forks before it and joins after it.
-            or (decl.name not in ("__init__", first.name, *first.members) and first.name in decl.members)
-        )
-        and joins.orders(module, methods.reach[decl.name])
-    )
-
-
-def _joined_elsewhere(
-    project: Project, module: ir.Module, order: Sequence[ir.FunctionDecl], methods: Methods
-) -> frozenset[str]:
-    """The streams that other code joins: of two methods each may join what the other leaves."""
-    # def infer(self): self._capture(): what a step of theirs waits for, they do.
-    mentioned = frozenset().union(*(decl.members for decl in order))
-    steps = [
-        decl
-        for name in sorted(methods.steps & mentioned)
-        if not methods.may_be_called(decl := methods.by_name[name])
-    ]
-    return frozenset().union(*(joins.joined(project, module, decl, *steps) for decl in dict.fromkeys(order)))
-
-
-def _forked(module: ir.Module, methods: Methods) -> frozenset[str]:
-    """The streams that calls from outside make wait, and give nothing to do."""
-    public = (decl for name, decl in methods.by_name.items() if name not in methods.steps)
-    return joins.forked_by(module, filter(methods.may_be_called, public))
-
-
-def _steps_of_ordering(module: ir.Module, methods: Methods) -> frozenset[str]:
-    return frozenset(name for name in methods.by_name if _is_step_of_ordering(module, methods, name))
-
-
-def _is_step_of_ordering(module: ir.Module, methods: Methods, name: str) -> bool:
-    """Whether another method calls one, and orders or chooses streams around it: itself, or by other steps.
-
-    ``capture()`` calls ``simulate()`` on the stream that it captures, and ``execute()`` calls ``results()``,
-    which waits for an event, before ``propose()``.
-    """
-    for decl in methods.by_name.values():
-        steps = decl.called & decl.members
-        if name not in steps or decl.name in ("__init__", name):
-            continue
-        others = (methods.reach[other] for other in steps & methods.reach.keys() - {name})
-        if any(joins.orders(module, names) for names in (decl.names, *others)) or joins.reads(decl):
-            return True
-        if joins.chooses_streams(module, decl.names):
-            return True
-    return False
 
 
 def _is_one_of_several(project: Project, module: ir.Module, cls: ir.ClassDecl, methods: Methods) -> bool:

@@ -117,12 +117,14 @@ class Told:
         """Whether some entry calls all these methods on an object of its own, as often as it wants to.
 
         One method again and again is what a loop of unknown length does, and its passes are cut: unless it
-        calls others in between, as in ``lane.finish(out); lane.start(x)``.
+        calls others in between, as in ``lane.finish(out); lane.start(x)``. Nor does a function that calls one
+        method of an object which the module keeps: what it leaves, its own next call meets.
         """
         key, again = f"{cls.module}:{cls.qualname}", len(set(names)) == 1
         return any(
             set(names) <= {call.method for call in driven if call.cls == key}
             and not (again and _repeated(key, driven) == {names[0]})
+            and not (again and all(c.kept for c in driven if (c.cls, c.method) == (key, names[0])))
             for driven in self.driven
         )
 

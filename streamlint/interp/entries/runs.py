@@ -77,6 +77,8 @@ class Entry:
     may be joined by its name there."""
     waited_by_owners: frozenset[str] = frozenset()
     """Parameters of the constructor for which code passes streams that it waits for itself elsewhere."""
+    entered_elsewhere: frozenset[str] = frozenset()
+    """Names of streams of its object that others may make current: what they get, they may use there."""
     forked_elsewhere: frozenset[str] = frozenset()
     """Names of streams that methods of the class make wait which give them no work themselves."""
     orders_elsewhere: frozenset[str] = frozenset()

@@ -12,7 +12,7 @@ from streamlint.interp.state.kept import Kept
 from streamlint.models import python, torch, vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from streamlint.interp.state.project import Project
     from streamlint.interp.state.scope import Scope
@@ -41,6 +41,31 @@ def waits(module: ir.Module, names: frozenset[str]) -> bool:
 def chooses_streams(module: ir.Module, names: frozenset[str]) -> bool:
     """Whether code with these names makes another stream current, or captures."""
     return not vocabulary.known_to(module.roots, _CHOOSES).isdisjoint(names)
+
+
+def orders_for_others(
+    module: ir.Module, decl: ir.FunctionDecl, methods: Mapping[str, ir.FunctionDecl], reach: frozenset[str]
+) -> bool:
+    """Whether a method orders streams, and may be called between two calls of others."""
+    return orders(module, reach) and not _gives_up_stream(decl, methods)
+
+
+def _gives_up_stream(decl: ir.FunctionDecl, methods: Mapping[str, ir.FunctionDecl]) -> bool:
+    """Whether a method takes the object a stream that only its constructor makes.
+
+    ``def close(self): torch.cuda.synchronize(); self.stream = None``: what would the next call work on?
+    """
+    steps = (methods[name] for name in decl.called & decl.own & methods.keys())
+    gone = {name for one in (decl, *steps) for name in one.stored & one.own - dict(one.given).keys()}
+    constructor = methods.get("__init__")
+    if constructor is None or not gone:
+        return False
+    gone -= {name for one in methods.values() if one is not constructor for name, _ in one.given}
+    return any(name in gone and any(map(_makes_stream, sources)) for name, sources in constructor.given)
+
+
+def _makes_stream(source: str) -> bool:
+    return source.endswith("()") and source[:-2].rpartition(".")[2] in vocabulary.MAKES_STREAM
 
 
 def orders_state_of(module: ir.Module, own: ir.FunctionDecl) -> frozenset[str]:

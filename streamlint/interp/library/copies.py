@@ -210,10 +210,7 @@ def _flag(m: Machine, args: list[Value], kwargs: dict[str, Value], span: Span) -
 def _to(m: Machine, view: BufferV, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
     """``x.to(...)``: a device (copy), a dtype (kernel), another tensor, or both."""
     non_blocking = _flag(m, args, kwargs, span)
-    given = [names.settle(m, a) for a in args if not (isinstance(a, ConstV) and isinstance(a.value, bool))]
-    target: Value | None = kwargs.get("device")
-    if target is None and given and not is_dtype(given[0]):
-        target = given[0]
+    given, target = _target(m, args, kwargs)
     # x.to(device, non_blocking=True): who need not wait has a device, also where a test took it for None.
     if target is None or (target == NONE and not non_blocking):
         wanted = dtypes.named(kwargs.get("dtype", given[0] if given else None))
@@ -228,6 +225,23 @@ def _to(m: Machine, view: BufferV, args: list[Value], kwargs: dict[str, Value], 
             _leaves_device(m, view, kwargs)
         return _to_host(m, view, span, blocking=not non_blocking)
     return _to_device(m, view, device, span, blocking=not non_blocking)
+
+
+def _target(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> tuple[list[Value], Value | None]:
+    """What ``to`` is given in its place, and what names a device among it."""
+    given = [names.settle(m, a) for a in args if not (isinstance(a, ConstV) and isinstance(a.value, bool))]
+    target: Value | None = kwargs.get("device")
+    if target is None and given and not is_dtype(given[0]):
+        target = given[0]
+    return given, target
+
+
+def goes_to_host(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value]) -> bool | None:
+    """Whether ``x.to(...)``, ``x.cpu()`` or ``x.cuda()`` leads to the host; None where it leads nowhere."""
+    if name != "to":
+        return name == "cpu"
+    target = _target(m, args, kwargs)[1]
+    return devices.as_device(m, target).is_host if target is not None and target != NONE else None
 
 
 def _leaves_device(m: Machine, view: BufferV, kwargs: dict[str, Value]) -> None:

@@ -10,6 +10,7 @@ from streamlint.frozen import replace
 from streamlint.interp.state import cells, reach, symbols
 from streamlint.interp.state.values import (
     CallbackV,
+    ConstV,
     EventV,
     FuncV,
     GraphV,
@@ -36,7 +37,7 @@ from streamlint.trace import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
@@ -46,6 +47,15 @@ _ESCAPED = frozenset({Doubt.ESCAPE})
 
 WAITING = vocabulary.HOST_WAITS | python.JOINS
 """Methods that wait for something, whatever has them."""
+
+
+def waits(name: str, args: Sequence[Value]) -> bool:
+    """Whether a method of something unknown may wait. ``cfg.get("depth")`` does not: it asks a table."""
+    match args:
+        case [ConstV(str()), *_] if name == python.ASKS_TABLE:
+            return False
+        case _:
+            return name in WAITING
 
 
 def through(m: Machine, values: Iterable[Value], span: Span, name: str, *, handles: bool = False) -> None:

@@ -29,7 +29,7 @@ from streamlint.interp.state.values import (
     symbol_of,
 )
 from streamlint.models.schema import Lib
-from streamlint.models.torch import FORWARD_HOOKS, GRADIENT_HOOKS, OPTIMIZER_STEP
+from streamlint.models.torch import FORWARD_HOOKS, GRADIENT_HOOKS, MODULE_RUNS_NOTHING, OPTIMIZER_STEP
 from streamlint.trace import Alloc, BufferId, Copy, Doubt, Evidence, Free, HostAccess, Launch
 
 if TYPE_CHECKING:
@@ -140,6 +140,9 @@ def of_parts(m: Machine, module: Value, args: list[Value], span: Span) -> None:
     ``for layer in layers: layer.register_forward_pre_hook(lambda *_: self.fetched())``, and ``model(x)``.
     """
     own = symbol_of(module)
+    if isinstance(own, symbols.Attr) and own.name in MODULE_RUNS_NOTHING:
+        # layer.to("cuda"), layer.register_forward_hook(tap): a method of one.
+        return
     others = [
         hook
         for (name, owner), found in m.hooks.items()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from streamlint import ir
 from streamlint.interp.facts import known, touching
 from streamlint.interp.facts.kinds import Kind
-from streamlint.interp.library import hooks, tensors, unresolved
+from streamlint.interp.library import hooks, module_memory, moved_modules, tensors, unresolved
 from streamlint.interp.state import arguments, names, symbols
 from streamlint.interp.state.values import (
     ApiV,
@@ -64,8 +64,18 @@ def is_shown(m: Machine, value: SymV) -> bool:
 
 def shows(m: Machine, value: SymV, method: str) -> None:
     """A method of something unknown is called, which may be one that only modules have."""
-    if method in model.ONLY_MODULES_HAVE:
+    moves = method in model.MOVES_MODULE and m.frame.calling is not None and m.frame.calling is m.frame.unused
+    # block.to("cuda") as a statement: what moves a tensor gives another one, which somebody wants.
+    if moves or method in model.ONLY_MODULES_HAVE:
         m.modules.add(value.symbol)
+
+
+def gives_itself(
+    m: Machine, value: SymV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> SymV:
+    """``module.eval()``, ``module.to("cuda")`` of one that is not in sight."""
+    moved_modules.move(m, value.symbol, name, args, kwargs, span, layer=is_layer(value))
+    return value
 
 
 def is_given(m: Machine, value: SymV, args: list[Value]) -> None:
@@ -95,6 +105,7 @@ def method(
 ) -> Value:
     """``module.name(...)``"""
     if name in model.MODULE_RETURNS_SELF:
+        moved_modules.move(m, symbol_of(view), name, args, kwargs, span)
         return view
     if name in model.GIVES_OF_MODULE:
         return given(m, symbol_of(view), name, args)
@@ -105,7 +116,9 @@ def method(
     return unresolved.opaque(m, f"{m.buffers[view.id].name or 'module'}.{name}", args, kwargs, span)
 
 
-def of_object(m: Machine, receiver: HeapV, name: str, args: list[Value], span: Span) -> Value | None:
+def of_object(
+    m: Machine, receiver: HeapV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value | None:
     """What each module has, one of the tree or one that holds others: ``Net().cuda()`` is the net."""
     if name in model.GIVES_OF_MODULE:
         return given(m, m.symbol_of_object(receiver), name, args)
@@ -113,7 +126,10 @@ def of_object(m: Machine, receiver: HeapV, name: str, args: list[Value], span: S
         return None
     if name in model.FORWARD_HOOKS:
         return hooks.register(m, receiver, name, args, span)
-    return state(m, m.symbol_of_object(receiver)) if name == model.MODULE_STATE else receiver
+    if name == model.MODULE_STATE:
+        return state(m, m.symbol_of_object(receiver))
+    moved_modules.move(m, m.symbol_of_object(receiver), name, args, kwargs, span)
+    return receiver
 
 
 def inherits(m: Machine, value: HeapV, name: str) -> bool:
@@ -160,12 +176,12 @@ def listed(m: Machine, owner: Symbol, name: str, *, layer: bool = False) -> Heap
             else whole
         )
     all_of = symbols.Attr(owner, kind)
-    owned = [SymV(_nth(all_of, number)) for number in range(LISTED)]
+    owned = [SymV(module_memory.nth(all_of, number)) for number in range(LISTED)]
     items: list[Value] = list(owned)
     if named:
         # ema = copy.deepcopy(net), and then ema.state_dict()[name] for each name of net.
         named_so = symbols.Attr(symbols.Attr(m.named_like.get(owner, owner), kind), "name")
-        items = [TupleV((SymV(_nth(named_so, i)), tensor)) for i, tensor in enumerate(owned)]
+        items = [TupleV((SymV(module_memory.nth(named_so, i)), tensor)) for i, tensor in enumerate(owned)]
     made = m.new_list(items)
     m.heap[made.id].open = True
     return made
@@ -223,7 +239,9 @@ def reads_own(m: Machine, owner: Symbol, span: Span, *, layer: bool = False) -> 
     """Calling a module reads what it owns by then, on the current stream: ``net.bias.data = b; net(x)``."""
     # A module of which nothing is known may leave out some of it; it keeps none of it anew.
     doubts = frozenset() if layer else frozenset({Doubt.OPAQUE})
-    accesses = [reading(v, doubts) for v in _own(m, owner, layer=layer)]
+    # What was moved to the host comes back by then: shelf.unload(name), then shelf.run(name, x).
+    there = (v for v in module_memory.own(m, owner, layer=layer) if not m.space(v).on_host)
+    accesses = [reading(v, doubts) for v in there]
     if accesses:
         tensors.launch(m, span, accesses, "call of the module")
 
@@ -247,62 +265,9 @@ _UNSEEN = frozenset({Doubt.OPAQUE})
 
 def fills_own(m: Machine, owner: Symbol, span: Span, *, layer: bool = False) -> None:
     """``net.load_state_dict(state)`` copies into what the module owns, on the current stream."""
-    views = _own(m, owner, layer=layer)
+    views = module_memory.own(m, owner, layer=layer)
     if not views:
         # What is loaded is there, though nothing has listed it yet.
-        views = [
-            tensors.as_buffer(m, SymV(_nth(symbols.Attr(owner, "parameters"), 0)), kind=Evidence.INFERRED)
-        ]
+        views = [tensors.as_buffer(m, SymV(module_memory.first(owner)), kind=Evidence.INFERRED)]
     accesses = [Access(v.id, Mode.WRITE, v.region) for v in views]
     tensors.launch(m, span, accesses, "load_state_dict")
-
-
-def _own(m: Machine, owner: Symbol, *, layer: bool) -> list[BufferV]:
-    """The tensors of a module that the path has come by."""
-    found = (
-        names.settle(m, role)
-        for key, role in m.roles.items()
-        if isinstance(role, BufferV) and symbols.is_under(key, owner) and _is_owned(owner, key, layer=layer)
-    )
-    return list(dict.fromkeys(view for view in found if isinstance(view, BufferV)))
-
-
-def _is_owned(owner: Symbol, symbol: Symbol, *, layer: bool) -> bool:
-    """Whether something is a parameter or a buffer.
-
-    Of layers these are known. Of other modules it is what was listed, and what is written like a parameter:
-    ``block.gate.data.copy_(page)``.
-    """
-    match symbol:
-        case symbols.Attr(_, "grad"):
-            # Computing reads no gradients.
-            return False
-        case symbols.Attr(symbols.Attr(of) as held, "data") if of is owner:
-            return _is_owned(owner, held, layer=layer)
-        case symbols.Attr(of, name) if of is owner:
-            return name in torch_layers.LAYER_PARTS if layer else True
-        case _:
-            return _is_listed(owner, symbol)
-
-
-def _is_listed(owner: Symbol, symbol: Symbol) -> bool:
-    """Not what code has put on a parameter: computing reads no ``p.main_grad``."""
-    match symbol:
-        case symbols.Item(of):
-            return _lists(owner, of) or _is_listed(owner, of)
-        case symbols.Attr(of, "data"):
-            return _is_listed(owner, of)
-        case _:
-            return False
-
-
-def _lists(owner: Symbol, symbol: Symbol) -> bool:
-    match symbol:
-        case symbols.Attr(of, "parameters" | "buffers"):
-            return of is owner
-        case _:
-            return False
-
-
-def _nth(of: Symbol, number: int) -> Symbol:
-    return symbols.Item(of, symbols.constant(number))

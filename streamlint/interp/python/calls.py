@@ -359,7 +359,7 @@ def symbolic_method(
     if name in torch_model.MODULE_RETURNS_SELF and (
         torch_modules.is_shown(m, receiver) or given_objects.is_module(m, receiver)
     ):
-        return receiver
+        return torch_modules.gives_itself(m, receiver, name, args, kwargs, span)
     if name in torch_model.OPTIMIZER_METHODS:
         optimizer = optimizers.stepped(m, receiver, args)
         return hooks.of_optimizer(
@@ -429,7 +429,7 @@ def _symbolic_method(
     found = mappings.method(m, receiver, name, args, kwargs, span)
     if found is not None:
         return found
-    if name in escape.WAITING:
+    if escape.waits(name, args):
         # An unknown thing is waited for: it may be any event or stream seen so far.
         streams = collectives.ordered_by(m, receiver.symbol) or escape.all_streams(m)
         func = symbols.Attr(receiver.symbol, name)

@@ -291,7 +291,16 @@ def _note_driven(m: Machine, func: FuncV, frame: Frame) -> None:
     if receiver.id in m.constructed or (endless and receiver.id in m.given_objects):
         step = any(frame.receiver == receiver for frame in m.frames[:-1])
         shown = frozenset(name for name, value in frame.env.names.items() if _is_own_memory(m, value))
-        m.driven.add(Driven(f"{cls.module}:{cls.qualname}", func.function.name, endless, step, shown))
+        key, kept = f"{cls.module}:{cls.qualname}", m.call in m.targets and _is_kept(m, receiver)
+        m.driven.add(Driven(key, func.function.name, endless, step, shown, kept))
+
+
+def _is_kept(m: Machine, receiver: HeapV) -> bool:
+    """Whether a variable of a module holds an object, directly or in a table: ``_POOLS[device] = pool``."""
+    held = [m.heap[value.id] for value in m.globals.values() if isinstance(value, HeapV)]
+    return receiver in m.globals.values() or any(
+        receiver in thing.items or receiver in thing.entries.values() for thing in held
+    )
 
 
 def _is_own_memory(m: Machine, value: Value) -> bool:

@@ -39,7 +39,7 @@ def _of_container(
     if receiver.id in m.monitors:
         threads.took(m, receiver, name, span)
         threads.wake(m, receiver, name, span)
-    found = found or torch_modules.of_object(m, receiver, name, args, span)
+    found = found or torch_modules.of_object(m, receiver, name, args, kwargs, span)
     return found or unresolved.opaque(m, name, [receiver, *args], kwargs, span)
 
 
@@ -54,7 +54,7 @@ def _of_instance(
     if threads.is_method(m, receiver, name):
         return threads.method(m, receiver, name, args, kwargs, span)
     found = (
-        torch_modules.of_object(m, receiver, name, args, span)
+        torch_modules.of_object(m, receiver, name, args, kwargs, span)
         or mappings.of_object(m, receiver, name, args, span)
         or fields.of_tuple(m, receiver, name, kwargs, span)
     )

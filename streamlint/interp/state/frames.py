@@ -82,3 +82,5 @@ class Driven(NamedTuple):
     """Whether another method of the object does, as ``next`` calls ``self.preload()``."""
     shown: frozenset[str] = frozenset()
     """The parameters for which it passes memory of its own: what is pending on that then is seen there."""
+    kept: bool = False
+    """Whether a variable of a module holds the object: the function that calls the method is called again."""

@@ -95,6 +95,12 @@ def _goes_back_to_backward(m: Machine, number: BufferId) -> bool:
 
 def assign_data(m: Machine, value: BufferV, new: BufferV) -> None:
     """``p.data = other`` of a tensor whose memory is known."""
+    move(m, value, new)
+    give_up(m, value)
+
+
+def move(m: Machine, value: BufferV, new: BufferV) -> None:
+    """The same where nothing tells who has allocated what the tensor had: ``module.to("cpu")``."""
     _used_between_calls(m, value)
     for tensor in lifetime.move(m, value, new):
         if isinstance(tensor, int) and m.buffers[tensor].origin is Origin.ARGUMENT:
@@ -104,7 +110,6 @@ def assign_data(m: Machine, value: BufferV, new: BufferV) -> None:
             _lend(m, new)
             if arguments.passed(tensor) is not None:
                 put_into(m, tensor, symbols.text_of(tensor), new)
-    give_up(m, value)
     m.life.given.add(new.id)
 
 

@@ -108,6 +108,8 @@ class Lifetimes:
     """Memory by the tensors of others that it was put into, until these are seen to use it."""
     put_by: dict[BufferId, int] = field(default_factory=dict)
     """The call from outside that put memory into a tensor of others."""
+    homes: dict[Symbol, StreamId] = field(default_factory=dict)
+    """Modules that went to a device, of which nothing else was known: the stream whose memory they got."""
     gradients: set[BufferId] = field(default_factory=set)
     """Gradients of a backward pass in sight: autograd has allocated them."""
     weak: dict[Symbol, Value] = field(default_factory=dict)

@@ -1,0 +1,72 @@
+"""What modules own: the parameters and buffers that a path has come by."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint.interp.state import names, symbols
+from streamlint.interp.state.values import BufferV
+from streamlint.models import torch_layers
+
+if TYPE_CHECKING:
+    from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.symbols import Symbol
+
+
+def first(owner: Symbol, *, layer: bool = False) -> Symbol:
+    """One tensor that a module has, which stands for all where nothing has listed them."""
+    if layer:
+        return symbols.Attr(owner, torch_layers.LAYER_PARTS[0])
+    return nth(symbols.Attr(owner, "parameters"), 0)
+
+
+def own(m: Machine, owner: Symbol, *, layer: bool) -> list[BufferV]:
+    """The tensors of a module that the path has come by."""
+    found = (
+        names.settle(m, role)
+        for key, role in m.roles.items()
+        if isinstance(role, BufferV) and symbols.is_under(key, owner) and _is_owned(owner, key, layer=layer)
+    )
+    return list(dict.fromkeys(view for view in found if isinstance(view, BufferV)))
+
+
+def _is_owned(owner: Symbol, symbol: Symbol, *, layer: bool) -> bool:
+    """Whether something is a parameter or a buffer.
+
+    Of layers these are known. Of other modules it is what was listed, and what is written like a parameter:
+    ``block.gate.data.copy_(page)``.
+    """
+    match symbol:
+        case symbols.Attr(_, "grad"):
+            # Computing reads no gradients.
+            return False
+        case symbols.Attr(symbols.Attr(of) as held, "data") if of is owner:
+            return _is_owned(owner, held, layer=layer)
+        case symbols.Attr(of, name) if of is owner:
+            return name in torch_layers.LAYER_PARTS if layer else True
+        case _:
+            return _is_listed(owner, symbol)
+
+
+def _is_listed(owner: Symbol, symbol: Symbol) -> bool:
+    """Not what code has put on a parameter: computing reads no ``p.main_grad``."""
+    match symbol:
+        case symbols.Item(of):
+            return _lists(owner, of) or _is_listed(owner, of)
+        case symbols.Attr(of, "data"):
+            return _is_listed(owner, of)
+        case _:
+            return False
+
+
+def _lists(owner: Symbol, symbol: Symbol) -> bool:
+    match symbol:
+        case symbols.Attr(of, "parameters" | "buffers"):
+            return of is owner
+        case _:
+            return False
+
+
+def nth(of: Symbol, number: int) -> Symbol:
+    """One of what a module lists, by its place."""
+    return symbols.Item(of, symbols.constant(number))
