@@ -71,6 +71,15 @@ def use_doubts(op: Op, buffer: BufferId) -> frozenset[Doubt]:
     return op.doubts.union(*(access.doubts for access in accesses_to(op, buffer)))
 
 
+def user_and_owner(judged: Judged, problem: Problem) -> tuple[StreamId | None, StreamId | None]:
+    """The two streams of a pair; of memory that goes back the later one is its owner's, who gets it again."""
+    assert problem.earlier is not None
+    later = judged.op(problem.later)
+    goes_back = isinstance(later, (Alloc, Free)) and problem.buffer is not None
+    second = judged.trace.buffers[problem.buffer].alloc_stream if goes_back else stream_of(later)
+    return stream_of(judged.op(problem.earlier)), second
+
+
 def kept_for(judged: Judged, buffer: BufferId, stream: StreamId, before: OpId) -> frozenset[Doubt] | None:
     """Doubts about a missing ``record_stream``; None if the memory is kept back for ``stream``.
 

@@ -272,11 +272,17 @@ def activation(
     owner = classes.class_of(m, func, args)
     frame = Frame(env, func.name, touched, on_yield, cls=owner, receiver=func.receiver)
     frame.leads = not touched and touching.uses_touching(m.project, func.function)
+    frame.wanted = _wanted_of(m.frame)
     frame.gradless = m.frame.gradless or gradients.is_gradless(func.function)
     given = [func.receiver, *args] if func.receiver is not None else args
     bind(m, env, func, function, given, kwargs)
     named_host.mark(m, env, function, span, bound=func.receiver is not None)
     return frame
+
+
+def _wanted_of(caller: Frame) -> bool | None:
+    """The answer that comes first where a test is nothing but the call: ``if self._is_skipped(x): return``."""
+    return caller.question[1] if caller.question is not None and caller.calling is caller.question[0] else None
 
 
 def _note_driven(m: Machine, func: FuncV, frame: Frame) -> None:

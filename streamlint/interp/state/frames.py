@@ -66,6 +66,10 @@ class Frame:
     """The statement or expression whose arms the test that is being decided chooses from."""
     under: tuple[Symbol, ...] = ()
     """... and those of the ``if`` statements around it."""
+    question: tuple[ir.Call, bool] | None = None
+    """The call that a test consists of, and the answer by which what follows is run ..."""
+    wanted: bool | None = None
+    """... and for the function that is called, which answer its caller would have first."""
 
 
 class Driven(NamedTuple):
