@@ -272,6 +272,7 @@ def activation(
     owner = classes.class_of(m, func, args)
     frame = Frame(env, func.name, touched, on_yield, cls=owner, receiver=func.receiver)
     frame.leads = not touched and touching.uses_touching(m.project, func.function)
+    frame.follows = not touched or touching.follows(m.project, func.function)
     frame.wanted = _wanted_of(m.frame)
     frame.gradless = m.frame.gradless or gradients.is_gradless(func.function)
     given = [func.receiver, *args] if func.receiver is not None else args

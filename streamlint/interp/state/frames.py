@@ -36,6 +36,8 @@ class Frame:
     on_yield: Callable[[Value], Value] | None = None
     leads: bool = False
     """Whether it calls functions of its module whose text does."""
+    follows: bool = False
+    """Whether its text leaves the stream that it works on, and all order, to its caller."""
     text: str = ""
     statement: Span | None = None
     operators_only: bool = False
