@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import assert_never
 
 from streamlint import ir
+from streamlint.interp.facts import arms
 from streamlint.interp.library import annotated, callbacks, escape, in_place, monitors, weakly
 from streamlint.interp.python import (
     binding,
@@ -158,7 +159,7 @@ def _first_arm(m: Machine, s: ir.If) -> bool | None:
     if m.frame.wanted is not None and (given := _given_at_once(s.body)) is not None:
         # if rows.numel() < self.least: return True
         return given == m.frame.wanted
-    leaves = not s.orelse and (_only_leaves(s.body) or (m.constructing and _leaves_constructor(m, s.body)))
+    leaves = not s.orelse and (_only_leaves(m, s) or (m.constructing and _leaves_constructor(m, s.body)))
     return False if leaves else None
 
 
@@ -170,13 +171,26 @@ def _given_at_once(body: Sequence[ir.Stmt]) -> bool | None:
             return None
 
 
-def _only_leaves(body: Sequence[ir.Stmt]) -> bool:
-    """``skipped += 1; return``: what is counted on the way says nothing of what follows."""
-    return (
-        bool(body)
-        and isinstance(body[-1], (ir.Return, ir.Jump))
-        and all(isinstance(s, ir.AugAssign) for s in body[:-1])
-    )
+def _only_leaves(m: Machine, s: ir.If) -> bool:
+    """Whether an arm leaves, and what it leaves out may have to do with streams, while it has not.
+
+    ``skipped += 1; return``: what is counted on the way says nothing of what follows. Nor does what is
+    given where there is nothing to do: ``if rows == 0: ...; return x.new_empty(0)``.
+    """
+    if not s.body or not isinstance(s.body[-1], (ir.Return, ir.Jump)):
+        return False
+    if len(s.body) == 1 or _asks_for_nothing(s.test):
+        return True
+    works = m.frame.touches or m.frame.leads
+    return works and not arms.tell(m.project, m.frame.env.module, s)
+
+
+def _asks_for_nothing(test: ir.Expr) -> bool:
+    match test:
+        case ir.Compare(op="==", right=ir.Const(value=0)):
+            return True
+        case _:
+            return False
 
 
 def _leaves_constructor(m: Machine, body: Sequence[ir.Stmt]) -> bool:
