@@ -75,9 +75,10 @@ def user_and_owner(judged: Judged, problem: Problem) -> tuple[StreamId | None, S
     """The two streams of a pair; of memory that goes back the later one is its owner's, who gets it again."""
     assert problem.earlier is not None
     later = judged.op(problem.later)
-    goes_back = isinstance(later, (Alloc, Free)) and problem.buffer is not None
-    second = judged.trace.buffers[problem.buffer].alloc_stream if goes_back else stream_of(later)
-    return stream_of(judged.op(problem.earlier)), second
+    user = stream_of(judged.op(problem.earlier))
+    if isinstance(later, (Alloc, Free)) and problem.buffer is not None:
+        return user, judged.trace.buffers[problem.buffer].alloc_stream
+    return user, stream_of(later)
 
 
 def kept_for(judged: Judged, buffer: BufferId, stream: StreamId, before: OpId) -> frozenset[Doubt] | None:

@@ -282,8 +282,9 @@ def activation(
 
 
 def _wanted_of(caller: Frame) -> bool | None:
-    """The answer that comes first where a test is nothing but the call: ``if self._is_skipped(x): return``."""
-    return caller.question[1] if caller.question is not None and caller.calling is caller.question[0] else None
+    """The answer that comes first where the call is all of a test: ``if self._is_skipped(x): return``."""
+    asked = caller.question
+    return asked[1] if asked is not None and asked[0] is caller.calling else None
 
 
 def _note_driven(m: Machine, func: FuncV, frame: Frame) -> None:

@@ -37,9 +37,10 @@ def note(m: Machine, made: FuncV) -> None:
     Or if a class does that it uses, and that was defined beside it: ``return Replayed.apply(x)``.
     """
     function = made.function
-    if len(m.frames) > 1 and isinstance(function, ir.Function):
-        if _touches(m, function) or _uses_class(m, function):
-            m.closures.setdefault(f"{function.module}:{function.qualname}", made)
+    if len(m.frames) < 2 or not isinstance(function, ir.Function):
+        return
+    if _touches(m, function) or _uses_class(m, function):
+        m.closures.setdefault(f"{function.module}:{function.qualname}", made)
 
 
 def _uses_class(m: Machine, function: ir.Function) -> bool:

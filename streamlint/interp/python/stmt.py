@@ -157,7 +157,7 @@ def takes_arm(m: Machine, s: ir.If) -> bool:
 def _first_arm(m: Machine, s: ir.If) -> bool | None:
     """The answer that is explored first, if the arms tell it."""
     if m.frame.wanted is not None and (given := _given_at_once(s.body)) is not None:
-        # if rows.numel() < self.least: return True
+        # As in ``if rows.numel() < self.least: return True``.
         return given == m.frame.wanted
     leaves = not s.orelse and (_only_leaves(m, s) or (m.constructing and _leaves_constructor(m, s.body)))
     return False if leaves else None
