@@ -102,3 +102,63 @@ def test_what_callers_leave_pending_is_judged_where_they_are_in_sight(
     early = [finding for finding in found if finding.code == "SL101" and "scaling" in finding.primary.path]
     assert {finding.function.rpartition(".")[2] for finding in early} >= {"scale", "doubled"}
     assert {f.function.rpartition(".")[2] for f in early if f.confidence.name != "POSSIBLE"} == sure
+
+
+HANDS_ON = """
+import torch
+from scaling import scale
+
+
+class Block:
+    def __init__(self, inner):
+        self.inner = inner
+        self.side = torch.cuda.Stream()
+
+    def doubled_twice(self, x, shape):
+        x = x.view(-1)
+        return self.inner.doubled(x.view(shape))
+
+    def run(self, x):
+        return self.doubled_twice(x, (2, -1))
+
+
+def scaled(x):
+    return scale(x[0])
+"""
+ORDERS_BEFORE = f"""
+from scaling import scale
+
+
+def scaled(x):
+    return scale(x)
+
+
+def run(x):
+    {WAITS.replace("torch.", "__import__('torch').")}
+    return scaled(x)
+"""
+HAS_IT_ITSELF = """
+import torch
+from scaling import scale
+
+
+class Rows:
+    def __init__(self):
+        self.side = torch.cuda.Stream()
+        self.rows = torch.ones(1 << 20, device="cuda")
+
+    def scaled(self):
+        return scale(self.rows)
+"""
+
+
+@pytest.mark.parametrize(
+    ("other", "sure"),
+    [(HANDS_ON, {"doubled", "scale"}), (ORDERS_BEFORE, {"doubled"}), (HAS_IT_ITSELF, {"doubled"})],
+)
+def test_who_only_hands_on_what_it_is_given_shows_nothing(tmp_path: Path, other: str, sure: set[str]) -> None:
+    (tmp_path / "scaling.py").write_text(SCALE)
+    (tmp_path / "other.py").write_text(other)
+    found = check_paths(tmp_path, min_confidence="possible", jobs=1).findings
+    early = [finding for finding in found if finding.code == "SL101" and "scaling" in finding.primary.path]
+    assert {f.function.rpartition(".")[2] for f in early if f.confidence.name != "POSSIBLE"} == sure

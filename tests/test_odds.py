@@ -158,6 +158,66 @@ def test_memory_of_the_other_file_is_its_business(tmp_path: Path) -> None:
     assert set(_found(tmp_path, "SL102").values()) == {Confidence.POSSIBLE}
 
 
+COPIES = """
+import torch
+
+
+def to_host(x, keep=False):
+    host = x.to("cpu", non_blocking=True)
+    if keep:
+        x.record_stream(torch.cuda.current_stream())
+    return host
+
+
+def stage(page, rows):
+    page.copy_(rows, non_blocking=True)
+"""
+COPIES_USER = """
+import torch
+from copies import stage, to_host
+
+N = 1 << 20
+
+
+class Results:
+    def __init__(self):
+        self.side = torch.cuda.Stream()
+        self.done = torch.cuda.Event()
+        self.host = None
+
+    def begin(self, x: torch.Tensor):
+        self.side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.side):
+            self.host = to_host(x, keep=True)
+            self.done.record()
+
+    def rows(self):
+        {wait}
+        return self.host.tolist()
+
+
+class Pages:
+    def __init__(self):
+        self.page = torch.zeros(N, pin_memory=True)
+        self.table = torch.zeros(N, device="cuda")
+
+    def refill(self, value):
+        self.page.fill_(value)
+        stage(self.table, self.page)
+"""
+
+
+def test_what_helpers_only_copy_stands_where_a_stream_was_entered_for_it(tmp_path: Path) -> None:
+    (tmp_path / "copies.py").write_text(COPIES, encoding="utf-8")
+    program = tmp_path / "program.py"
+    program.write_text(COPIES_USER.format(wait="pass"), encoding="utf-8")
+    assert set(_found(tmp_path, "SL201").values()) == {Confidence.LIKELY}
+    # Where nobody has entered one, who gives a page back may know when its copy is done.
+    assert set(_found(tmp_path, "SL202").values()) == {Confidence.POSSIBLE}
+    program.write_text(COPIES_USER.format(wait="self.done.synchronize()"), encoding="utf-8")
+    assert not _found(tmp_path, "SL201")
+
+
 CAPTURE = """
 import torch
 

@@ -68,7 +68,7 @@ def settle(problem: Problem, judged: Judged, run: Run, paths: Sequence[Judged]) 
         doubts |= _of_outside_calls(judged, problem, problem.earlier, run)
     if isinstance(later, Free) and Doubt.CALLS in doubts and _may_end_aside(judged, later, run):
         doubts.add(Doubt.SOME_PATHS)
-    if Doubt.SAME_STREAM in doubts and _are_two_streams(judged, earlier, later):
+    if Doubt.SAME_STREAM in doubts and _are_two_streams(judged, problem):
         doubts.discard(Doubt.SAME_STREAM)
         doubts |= barriers_between(judged, problem.earlier, problem.later)
     if other_paths.signal(problem, judged, paths):
@@ -392,14 +392,14 @@ def barriers_between(judged: Judged, first: OpId, second: OpId) -> set[Doubt]:
     return {op.why for op in between if isinstance(op, Barrier) and stream in op.streams}
 
 
-def _are_two_streams(judged: Judged, earlier: Op, later: Op) -> bool:
+def _are_two_streams(judged: Judged, problem: Problem) -> bool:
     """Whether the code makes one of the two streams wait for the other: then it means two streams.
 
     ``def forward(self, x, side): side.wait_stream(torch.cuda.current_stream())``. What a library waits
     for by itself, as a hand-off by DLPack does, tells nothing. So does who keeps for one of them what the
     other has allocated.
     """
-    pair = {stream for stream in (stream_of(earlier), stream_of(later)) if stream is not None}
+    pair = {stream for stream in lifetimes.user_and_owner(judged, problem) if stream is not None}
     outside = {stream for stream in pair if _may_be_another(judged.trace.streams[stream])}
     current = {stream.id for stream in judged.trace.streams.values() if stream.kind is StreamKind.CURRENT}
     return any(

@@ -20,7 +20,7 @@ from streamlint.judging.responsibility import (
 )
 from streamlint.order.conflicts import conflicts
 from streamlint.order.hb import HappensBefore, Verdict
-from streamlint.rules import RULES, sl905_redundant_sync
+from streamlint.rules import RULES, lifetimes, sl905_redundant_sync
 from streamlint.rules.base import (
     BELIEVABLE,
     About,
@@ -160,7 +160,7 @@ def _surer(candidate: Candidate, run: Run, finding: Finding) -> tuple[Fact, Find
             return None
         fact, doubt, doubts = unawaited, Doubt.RESULT, problem.doubts
     elif Doubt.SAME_STREAM in problem.doubts and problem.earlier is not None:
-        pair = (stream_of(judged.op(problem.earlier)), stream_of(judged.op(problem.later)))
+        pair = lifetimes.user_and_owner(judged, problem)
         given = [s for s in pair if s is not None and is_given(judged.trace.streams[s])]
         if len(given) != 1 or not run.entry.is_method:
             return None

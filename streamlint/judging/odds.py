@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.judging.owners import is_argument
-from streamlint.rules.base import place_of
+from streamlint.rules.base import place_of, stream_of
 from streamlint.trace import Doubt
 
 if TYPE_CHECKING:
@@ -47,17 +47,24 @@ def _files(judged: Judged, problem: Problem) -> Iterator[str]:
 
     ``stage(slot, rows)`` of another file copies, and this one refills ``rows``: the scheduler, a third file,
     gives a slot back only when its copy is done. What a function of another file does that names no stream
-    stands where it is called: ``with torch.cuda.stream(self.side): y = self.mlp(x)``.
+    stands where it is called: ``with torch.cuda.stream(self.side): y = self.mlp(x)``. So does what it only
+    copies there: ``host = to_host(x)``, in the block of a stream.
     """
     ops = [judged.op(number) for number in (problem.earlier, problem.later) if number is not None]
     places = {op.at.span for op in ops}
     yield from (note.span.path for note in problem.notes if note.span not in places)
-    ways = [op.at.answerable for op in ops]
+    ways = [op.at.answerable(entered=_is_entered(judged, op)) for op in ops]
     if not _is_at_hand(judged, problem, ops, ways):
         ways = [(*op.at.calls, op.at.span) for op in ops]
     yield from (way[-1].path for way in ways)
     if len(ways) > 1:
         yield from _apart(*ways)
+
+
+def _is_entered(judged: Judged, op: Op) -> bool:
+    """Whether an op works on a stream that is not the one current at the beginning."""
+    stream = stream_of(op)
+    return stream is not None and not judged.trace.streams[stream].is_default
 
 
 def _is_at_hand(

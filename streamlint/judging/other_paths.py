@@ -55,11 +55,11 @@ def order(problem: Problem, judged: Judged, paths: Sequence[Judged]) -> bool:
     assert problem.earlier is not None
     if isinstance(judged.op(problem.later), (Alloc, Free, KeepAlive)):
         # def offload(x, release=False), which keeps x for the stream where it releases it: the path of a
-        # caller who sets no flag is one that is taken.
+        # caller who does not set that flag is one that is taken, whatever other flags it sets.
         return any(
             lifetimes.settled_elsewhere(problem, judged, other)
             for other in paths
-            if other is not judged and (judged.trace.flags or not other.trace.flags)
+            if other is not judged and other.trace.flags <= judged.trace.flags
         )
     # A pair that shares no memory is about what the earlier op may use of memory given back since.
     shares = _meet(judged, problem.earlier, problem.later)

@@ -229,12 +229,12 @@ def _keywords() -> Iterator[str]:
                     pass
 
 
-KEYWORDS = frozenset(
-    {name for name in _keywords() if _is_compound(name)}
-    | {torch.ASYNC_COPY, *(f"{name}(True)" for name in torch.ASYNC_BY_PLACE)}
-)
+_ASYNC_COPIES = frozenset({torch.ASYNC_COPY, *(f"{name}(True)" for name in torch.ASYNC_BY_PLACE)})
+KEYWORDS = frozenset(filter(_is_compound, _keywords())) | _ASYNC_COPIES
 FLAGS = KEYWORDS | _PINNED_BY.keys()
 """Parameters that tell by themselves, whatever they are given."""
+FOLLOWS = _ASYNC_COPIES | ((KEEPS_ALIVE | _names(fx.CurrentStream)) - ENTERS_STREAM)
+"""What is done on whichever stream is current, and orders nothing: ``x.to("cpu", non_blocking=True)``."""
 _TIED = (
     ORDERS | RECORDS | MAKES_STREAM | MAKES_EVENT | MAKES_GRAPH | GIVES_STREAM | ENTERS_STREAM | CAPTURES
 ) | (KEEPS_ALIVE | CALLS_BACK | READS_TIMES | COPIES_ON_STREAM)

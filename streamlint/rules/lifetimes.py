@@ -71,6 +71,16 @@ def use_doubts(op: Op, buffer: BufferId) -> frozenset[Doubt]:
     return op.doubts.union(*(access.doubts for access in accesses_to(op, buffer)))
 
 
+def user_and_owner(judged: Judged, problem: Problem) -> tuple[StreamId | None, StreamId | None]:
+    """The two streams of a pair; of memory that goes back the later one is its owner's, who gets it again."""
+    assert problem.earlier is not None
+    later = judged.op(problem.later)
+    user = stream_of(judged.op(problem.earlier))
+    if isinstance(later, (Alloc, Free)) and problem.buffer is not None:
+        return user, judged.trace.buffers[problem.buffer].alloc_stream
+    return user, stream_of(later)
+
+
 def kept_for(judged: Judged, buffer: BufferId, stream: StreamId, before: OpId) -> frozenset[Doubt] | None:
     """Doubts about a missing ``record_stream``; None if the memory is kept back for ``stream``.
 

@@ -11,7 +11,7 @@ from streamlint import ir, notebook
 from streamlint.finding import OF_FIXES, Confidence, Finding, LeftOut, SourceError, Statistics
 from streamlint.frozen import replace
 from streamlint.interp.entries import methods, starts
-from streamlint.interp.facts import text_order, touching
+from streamlint.interp.facts import passed_on, text_order, touching
 from streamlint.interp.state.budgets import Budgets, FileCut, OutOfResources
 from streamlint.interp.state.project import Project
 from streamlint.judging import words
@@ -43,6 +43,8 @@ MOST_INDEXED = 8_000_000
 """Characters of source that are kept indexed from file to file ..."""
 STAYS_INDEXED = 7 / 8
 """... and how much of it stays when there are more: what is dropped is mostly wanted again."""
+CALLERS_OF_CALLERS = 3
+"""How far what a function was given is looked for in those that hand it on: ``self.inner.begin(x)``."""
 
 
 def collected(session: Session, path: Path, only: frozenset[str] | None = None) -> FileResult:
@@ -342,16 +344,29 @@ class Session:
             self._recorded[question] = any(self._records(*question, made_in))
         return self._recorded[question]
 
-    def _is_called_elsewhere(self, module: ir.Module, name: str) -> bool:
+    def _is_called_elsewhere(self, module: ir.Module, name: str, depth: int = CALLERS_OF_CALLERS) -> bool:
         """Whether another file that works with streams calls a function of this name: it is judged there.
 
         ``ready.synchronize(); scorer.add(batch)``: the batch is complete. A file that names no stream is not
         looked at by itself.
         """
         return any(
-            text_order.calls(self.project, other, name)
+            self._shows_arguments(other, name, depth)
             for other in self.project.others(self._calling(name), module.path)
             if starts.mentions_streams(self.project, other)
+        )
+
+    def _shows_arguments(self, module: ir.Module, name: str, depth: int) -> bool:
+        """Whether a module calls a function of this name, and has not got itself what it passes to it."""
+        if not text_order.calls(self.project, module, name):
+            return False
+        through = passed_on.handing_on(self.project, module, name)
+        if through is None or not depth:
+            return True
+        return any(
+            self._shows_arguments(module, each, depth - 1)
+            or self._is_called_elsewhere(module, each, depth - 1)
+            for each in through
         )
 
     def _records(self, where: str, name: str, made_in: ir.Module | None) -> Iterator[bool]:

@@ -418,7 +418,8 @@ class Site:
     entry down to the function that holds ``span``. ``turn`` counts executions of the same place
     within one call from outside, and ``call`` these calls (0 is the constructor or the only one).
     ``quiet`` of the last of ``calls`` are of functions whose text names no stream: on which one they work,
-    and what comes before and after them, is a matter of who calls the first of these.
+    and what comes before and after them, is a matter of who calls the first of these. ``following`` of them
+    may start copies beside the host, too: where a caller has entered a stream, these run on that.
     """
 
     span: Span
@@ -428,13 +429,15 @@ class Site:
     turn: int = 0
     call: int = 0
     quiet: int = 0
+    following: int = 0
 
-    @property
-    def answerable(self) -> tuple[Span, ...]:
-        """The calls that lead to the function which answers for the order of the op, and its place there."""
-        if not self.quiet:
-            return (*self.calls, self.span)
-        return self.calls[: len(self.calls) - self.quiet + 1]
+    def answerable(self, *, entered: bool) -> tuple[Span, ...]:
+        """The calls that lead to the function which answers for the order of the op, and its place there.
+
+        ``entered``: whether the op works on a stream that some caller has entered.
+        """
+        count = self.following if entered else self.quiet
+        return self.calls[: len(self.calls) - count + 1] if count else (*self.calls, self.span)
 
 
 class HostEffect(Enumeration):

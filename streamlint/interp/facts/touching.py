@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from streamlint.interp.state.project import Project
 
 _TOUCHES: Kept[ir.FunctionDecl, bool] = Kept()
+_FOLLOWS: Kept[ir.FunctionDecl, bool] = Kept()
 _LEADING: Kept[str, frozenset[str]] = Kept()
 _TELLING: Kept[str, frozenset[str]] = Kept()
 _HOLDERS: Kept[str, frozenset[str]] = Kept()
@@ -76,6 +77,23 @@ def makes_holder(project: Project, function: ir.Function | ir.FunctionDecl) -> b
 def may_touch(project: Project, function: ir.Function | ir.FunctionDecl) -> bool:
     """The same for any function; one that is defined inside of another may."""
     return touches(project, function) if isinstance(function, ir.FunctionDecl) else True
+
+
+def follows(project: Project, function: ir.Function | ir.FunctionDecl) -> bool:
+    """Whether a function leaves the stream that it works on, and all order, to who calls it.
+
+    ``def to_host(x): return x.to("cpu", non_blocking=True)`` is called in the block of a stream.
+    """
+    return isinstance(function, ir.FunctionDecl) and project.once(
+        _FOLLOWS, function, lambda: _follows(project, function)
+    )
+
+
+def _follows(project: Project, decl: ir.FunctionDecl) -> bool:
+    module = project.module(decl.module)
+    if module is None or enters_unknown(module, decl):
+        return False
+    return not names_touch(project, module, decl.names - decl.variables - vocabulary.FOLLOWS)
 
 
 def by_others(project: Project, function: ir.Function | ir.FunctionDecl) -> bool:

@@ -253,15 +253,20 @@ def _constant(op: str, a: Plain, b: Plain) -> Value:
     )
 
 
-def boolean(m: Machine, e: ir.Boolean) -> Value:
-    """``a or b`` gives an operand; unknown operands are decided like tests."""
+def boolean(m: Machine, e: ir.Boolean, first: bool | None = None) -> Value:
+    """``a or b`` gives an operand; unknown operands are decided like tests, with ``first`` as in these."""
     value: Value = NONE
     for operand in e.operands[:-1]:
-        value = evaluate(m, operand)
-        true = conditions.truth(m, value, operand)
+        value = answer(m, operand, first)
+        true = conditions.truth(m, value, operand, first=first)
         if true == (e.op == "or"):
             return value
-    return evaluate(m, e.operands[-1])
+    return answer(m, e.operands[-1], first)
+
+
+def answer(m: Machine, e: ir.Expr, first: bool | None) -> Value:
+    """What a function gives of which one answer is explored before the other."""
+    return boolean(m, e, first) if isinstance(e, ir.Boolean) else conditions.asked(m, e, first)
 
 
 def yielded(m: Machine, e: ir.Yield) -> Value:

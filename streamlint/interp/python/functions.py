@@ -272,11 +272,19 @@ def activation(
     owner = classes.class_of(m, func, args)
     frame = Frame(env, func.name, touched, on_yield, cls=owner, receiver=func.receiver)
     frame.leads = not touched and touching.uses_touching(m.project, func.function)
+    frame.follows = not touched or touching.follows(m.project, func.function)
+    frame.wanted = _wanted_of(m.frame)
     frame.gradless = m.frame.gradless or gradients.is_gradless(func.function)
     given = [func.receiver, *args] if func.receiver is not None else args
     bind(m, env, func, function, given, kwargs)
     named_host.mark(m, env, function, span, bound=func.receiver is not None)
     return frame
+
+
+def _wanted_of(caller: Frame) -> bool | None:
+    """The answer that comes first where the call is all of a test: ``if self._is_skipped(x): return``."""
+    asked = caller.question
+    return asked[1] if asked is not None and asked[0] is caller.calling else None
 
 
 def _note_driven(m: Machine, func: FuncV, frame: Frame) -> None:

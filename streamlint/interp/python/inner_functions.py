@@ -32,9 +32,22 @@ def defined(m: Machine, function: ir.Function) -> FuncV:
 
 
 def note(m: Machine, made: FuncV) -> None:
-    """Keeps a function that was just defined inside of another one, if it touches streams."""
-    if len(m.frames) > 1 and isinstance(made.function, ir.Function) and _touches(m, made.function):
-        m.closures.setdefault(f"{made.function.module}:{made.function.qualname}", made)
+    """Keeps a function that was just defined inside of another one, if it touches streams.
+
+    Or if a class does that it uses, and that was defined beside it: ``return Replayed.apply(x)``.
+    """
+    function = made.function
+    if len(m.frames) < 2 or not isinstance(function, ir.Function):
+        return
+    if _touches(m, function) or _uses_class(m, function):
+        m.closures.setdefault(f"{function.module}:{function.qualname}", made)
+
+
+def _uses_class(m: Machine, function: ir.Function) -> bool:
+    here = [cls for cls, env in m.made_in.items() if env is m.frame.env]
+    return any(
+        touching.touches(m.project, decl) for cls in here for decl in cls.methods.values()
+    ) and not touching.names_in(function).isdisjoint(cls.name for cls in here)
 
 
 _TOUCHING: Kept[Span, bool] = Kept()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import assert_never
 
 from streamlint import ir
+from streamlint.interp.facts import arms
 from streamlint.interp.library import annotated, callbacks, escape, in_place, monitors, weakly
 from streamlint.interp.python import (
     binding,
@@ -91,7 +92,7 @@ def run(m: Machine, s: ir.Stmt) -> None:
         case ir.Match():
             _match(m, s)
         case ir.Return():
-            result = expr.evaluate(m, s.value) if s.value is not None else NONE
+            result = expr.answer(m, s.value, frame.wanted) if s.value is not None else NONE
             m.last_return = s.span
             raise Returned(result)
         case ir.Raise():
@@ -150,12 +151,46 @@ def takes_arm(m: Machine, s: ir.If) -> bool:
         want = False
     elif s.orelse and isinstance(s.orelse[-1], ir.Raise):
         want = True
-    leaves = not s.orelse and (_only_leaves(s.body) or (m.constructing and _leaves_constructor(m, s.body)))
-    return conditions.chooses(m, s, want, lasting=True, first=False if leaves else None)
+    return conditions.chooses(m, s, want, lasting=True, first=_first_arm(m, s))
 
 
-def _only_leaves(body: Sequence[ir.Stmt]) -> bool:
-    return len(body) == 1 and isinstance(body[0], (ir.Return, ir.Jump))
+def _first_arm(m: Machine, s: ir.If) -> bool | None:
+    """The answer that is explored first, if the arms tell it."""
+    if m.frame.wanted is not None and (given := _given_at_once(s.body)) is not None:
+        # As in ``if rows.numel() < self.least: return True``.
+        return given == m.frame.wanted
+    leaves = not s.orelse and (_only_leaves(m, s) or (m.constructing and _leaves_constructor(m, s.body)))
+    return False if leaves else None
+
+
+def _given_at_once(body: Sequence[ir.Stmt]) -> bool | None:
+    match body:
+        case [*_, ir.Return(value=ir.Const(value=bool() as given))]:
+            return given
+        case _:
+            return None
+
+
+def _only_leaves(m: Machine, s: ir.If) -> bool:
+    """Whether an arm leaves, and what it leaves out may have to do with streams, while it has not.
+
+    ``skipped += 1; return``: what is counted on the way says nothing of what follows. Nor does what is
+    given where there is nothing to do: ``if rows == 0: ...; return x.new_empty(0)``.
+    """
+    if not s.body or not isinstance(s.body[-1], (ir.Return, ir.Jump)):
+        return False
+    if len(s.body) == 1 or _asks_for_nothing(s.test):
+        return True
+    works = m.frame.touches or m.frame.leads
+    return works and not arms.tell(m.project, m.frame.env.module, s)
+
+
+def _asks_for_nothing(test: ir.Expr) -> bool:
+    match test:
+        case ir.Compare(op="==", right=ir.Const(value=0)):
+            return True
+        case _:
+            return False
 
 
 def _leaves_constructor(m: Machine, body: Sequence[ir.Stmt]) -> bool:

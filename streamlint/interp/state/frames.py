@@ -36,6 +36,8 @@ class Frame:
     on_yield: Callable[[Value], Value] | None = None
     leads: bool = False
     """Whether it calls functions of its module whose text does."""
+    follows: bool = False
+    """Whether its text leaves the stream that it works on, and all order, to its caller."""
     text: str = ""
     statement: Span | None = None
     operators_only: bool = False
@@ -66,6 +68,10 @@ class Frame:
     """The statement or expression whose arms the test that is being decided chooses from."""
     under: tuple[Symbol, ...] = ()
     """... and those of the ``if`` statements around it."""
+    question: tuple[ir.Call, bool] | None = None
+    """The call that a test consists of, and the answer by which what follows is run ..."""
+    wanted: bool | None = None
+    """... and for the function that is called, which answer its caller would have first."""
 
 
 class Driven(NamedTuple):

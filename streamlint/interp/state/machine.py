@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 from streamlint.frozen import replace
 from streamlint.interp.state import bounded, selected, symbols
@@ -136,14 +136,15 @@ class Machine(Path):
             calls=tuple(self.calls),
             turn=turn,
             call=self.call,
-            quiet=self._quiet(),
+            quiet=self._innermost("quiet"),
+            following=self._innermost("follows"),
         )
 
-    def _quiet(self) -> int:
-        """How many of the functions that run, from the innermost on, name no stream themselves."""
+    def _innermost(self, kind: Literal["quiet", "follows"]) -> int:
+        """How many of the functions that run, from the innermost on, name no stream, or order nothing."""
         count = 0
         for frame in reversed(self.frames):
-            if frame.touches:
+            if frame.touches if kind == "quiet" else not frame.follows:
                 break
             count += 1
         return min(count, len(self.calls))
