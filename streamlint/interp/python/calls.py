@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from streamlint import ir, models
-from streamlint.interp.facts import classes, decorators, makers, no_memory
+from streamlint.interp.facts import classes, makers, no_memory
 from streamlint.interp.library import (
     arrays,
     autograd,
@@ -22,7 +22,6 @@ from streamlint.interp.library import (
     layers,
     operators,
     optimizers,
-    saved_hooks,
     stream_values,
     tensor_methods,
     tensors,
@@ -46,6 +45,7 @@ from streamlint.interp.python import (
     mappings,
     module_containers,
     object_methods,
+    super_calls,
     text,
 )
 from streamlint.interp.state import elements, flavors, lifetime, names, symbols
@@ -93,8 +93,8 @@ if TYPE_CHECKING:
 def evaluate_call(m: Machine, e: ir.Call) -> Value:
     if isinstance(e.func, ir.Name) and e.func.id == "super" and not e.args:
         return SymV(symbols.call("super"))
-    if _is_super_call(e):
-        return _super_call(m, e)
+    if super_calls.is_one(e):
+        return super_calls.call(m, e, *arguments(m, e))
     func = names.settle(m, m.python.evaluate(m, e.func, called=True))
     args, kwargs = arguments(m, e)
     m.frames[-1].calling = e
@@ -118,48 +118,6 @@ def arguments(m: Machine, e: ir.Call) -> tuple[list[Value], dict[str, Value]]:
         else:
             args.append(value)
     return args, kwargs
-
-
-def _is_super_call(e: ir.Call) -> bool:
-    owner = e.func.value if isinstance(e.func, ir.Attr) else None
-    return isinstance(owner, ir.Call) and isinstance(owner.func, ir.Name) and owner.func.id == "super"
-
-
-def _super_call(m: Machine, e: ir.Call) -> Value:
-    """``super().method(...)``: the next class that has it, in the order of the object's own class.
-
-    Behind a mixin that may be one which the mixin does not know. Outside bases do nothing.
-    """
-    args, kwargs = arguments(m, e)
-    cls, receiver = _super_of(m, e)
-    if cls is None or receiver is None or not isinstance(e.func, ir.Attr):
-        return NONE
-    for ancestor in classes.behind(m, cls, receiver):
-        if e.func.name in ancestor.methods:
-            decl = ancestor.methods[e.func.name]
-            bound = None if decorators.is_static(decl) else receiver
-            return call(m, FuncV(decl, None, bound), args, kwargs, e.span)
-    if e.func.name in escape.WAITING:
-        # A subclass of torch.futures.Future, of Event, of Thread: it waits for something.
-        escape.barrier(m, escape.all_streams(m), e.span, e.func.name)
-    computed = layers.inherited(m, receiver) if isinstance(receiver, HeapV) else ""
-    if computed and e.func.name in torch_model.CALLED:
-        return operators.layer(m, receiver, computed, args, kwargs, e.span)
-    if e.func.name != "__init__":
-        known = e.func.name not in torch_model.CALLED and classes.extends_library(m.project, cls)
-        given = args if known else [receiver, *args]
-        return unresolved.opaque(m, f"super().{e.func.name}", given, kwargs, e.span)
-    saved_hooks.inherited(m, cls, receiver, args)
-    return NONE
-
-
-def _super_of(m: Machine, e: ir.Call) -> tuple[ir.ClassDecl | None, Value | None]:
-    """The class behind which ``super()`` or ``super(Class, self)`` looks, and the object."""
-    inner = e.func.value if isinstance(e.func, ir.Attr) else None
-    if isinstance(inner, ir.Call) and len(inner.args) == 2:
-        cls, receiver = (names.settle(m, m.python.evaluate(m, arg.value)) for arg in inner.args)
-        return (cls.decl if isinstance(cls, ClassV) else m.frame.cls), receiver
-    return m.frame.cls, next(iter(m.frame.env.names.values()), None)
 
 
 def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
