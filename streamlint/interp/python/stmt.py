@@ -179,7 +179,8 @@ def _only_leaves(m: Machine, s: ir.If) -> bool:
     """
     if not s.body or not isinstance(s.body[-1], (ir.Return, ir.Jump)):
         return False
-    if len(s.body) == 1 or _asks_for_nothing(s.test):
+    counts = all(isinstance(one, ir.AugAssign) for one in s.body[:-1])
+    if counts or _asks_for_nothing(s.test):
         return True
     works = m.frame.touches or m.frame.leads
     return works and not arms.tell(m.project, m.frame.env.module, s)
