@@ -190,6 +190,8 @@ def _again(m: Machine, e: ir.Comprehension, source: Value) -> list[Value]:
     clause = e.generators[0]
     made: list[Value] = []
     for turn in (1, 2):
+        if lengths.has_ended(m, source, turn):
+            break
         further: list[tuple[Value | None, Value]] = []
         binding.assign(m, clause.target, containers.nth(m, source, turn, clause.iter.span))
         for condition in clause.tests:
