@@ -19,6 +19,7 @@ from streamlint.interp.state.values import (
     TupleV,
     Value,
 )
+from streamlint.models import python
 from streamlint.models.schema import Lib
 from streamlint.trace import BufferId, Record
 
@@ -123,7 +124,7 @@ class _Another:
         return (
             self.born is not None
             and not symbols.has(symbol, symbols.Each, symbols.Fresh, symbols.Function)
-            and not _is_of_any_row(symbol, self.born)
+            and not (_is_number(symbol) and _is_of_any_row(symbol, self.born))
         )
 
     def _is_shared(self, value: StreamV | EventV | HeapV) -> bool:
@@ -235,6 +236,15 @@ class _Another:
 
     def _selector(self) -> Selector:
         return elements.selector_of(self.key)
+
+
+def _is_number(symbol: Symbol) -> bool:
+    """``int(band[0]) + 1``: what a call or an operator makes of memory, and no part of that."""
+    match symbol:
+        case symbols.Binary(_, left, right):
+            return _is_number(left) or _is_number(right)
+        case _:
+            return symbols.function_called(symbol) in python.GIVES_NUMBER
 
 
 def _is_of_any_row(symbol: Symbol, born: Born) -> bool:
