@@ -56,6 +56,9 @@ ALLOCATORS = frozenset(
     "numpy.random.randn numpy.random.random".split()
 )
 
+CLASSES_OF_MEMORY = frozenset({"torch.Tensor", "numpy.ndarray", "cupy.ndarray"})
+"""Classes of arrays, which none of Python's own is: a table of tensors is no tensor."""
+
 MAKES_NUMBERS = frozenset(
     f"numpy.{name}"
     for name in (

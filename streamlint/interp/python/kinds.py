@@ -24,7 +24,7 @@ from streamlint.interp.state.values import (
     Value,
     given_by,
 )
-from streamlint.models import python, torch
+from streamlint.models import host, python, torch
 from streamlint.models.schema import NewEvent, NewStream
 from streamlint.trace import BufferId, Evidence, Origin, Space
 
@@ -64,7 +64,7 @@ def _is_a(m: Machine, value: Value, option: Value) -> bool | None:
             return None if _is_protocol(decl) else False
         case _, ApiV(path):
             own, name = _class_of(m, value), path.rpartition(".")[2]
-            if own is not None and path in _CLASSES_OF_MEMORY:
+            if own is not None and path in host.CLASSES_OF_MEMORY:
                 # A table of tensors is none itself.
                 return False
             if own is None or not (path == name or path.startswith(python.CLASS_MODULES)):
@@ -147,9 +147,6 @@ def _of_library(m: Machine, value: Value, options: tuple[Value, ...]) -> Value |
     # what was only taken for a tensor may well be.
     asked = "isinstance" if _is_declared(m, value) else "is_a"
     return given_by(asked, value, *options)
-
-
-_CLASSES_OF_MEMORY = frozenset({"torch.Tensor", "numpy.ndarray", "cupy.ndarray"})
 
 
 def _library_class(value: Value) -> str | None:

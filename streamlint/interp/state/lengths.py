@@ -199,7 +199,8 @@ def answer(m: Machine, op: str, left: Value, right: Value) -> bool | None:
 def _is_more(m: Machine, length: Symbol, number: int) -> bool | None:
     """Whether there are more elements than that. None: not known, and not for the next passes to say."""
     least, most = m.numbers.least.get(length, 0), _most(m, length)
-    if number < least:
+    # if i >= depth: done[i - depth].synchronize(): beside slots[i % depth] that is known, too.
+    if number < m.numbers.slots.get(length, least):
         return True
     if most is not None and number >= most:
         return False

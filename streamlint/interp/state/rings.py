@@ -96,8 +96,10 @@ def place(m: Machine, at: Value) -> int | None:
 
 
 def _slots(m: Machine, modulus: Symbol) -> int:
-    """As many as a loop around the ring has passes; else two."""
-    return m.numbers.settled.get(lengths.same(m, modulus), ASSUMED_SLOTS)
+    """As many as a loop around the ring has passes; else two, or one if the path has told that before."""
+    length = lengths.same(m, modulus)
+    usual = 1 if m.numbers.most.get(length) == 1 else ASSUMED_SLOTS
+    return m.numbers.settled.get(length, usual)
 
 
 def among(m: Machine, at: Value, slots: int) -> Value:
