@@ -56,6 +56,19 @@ ALLOCATORS = frozenset(
     "numpy.random.randn numpy.random.random".split()
 )
 
+CLASSES_OF_MEMORY = frozenset({"torch.Tensor", "numpy.ndarray", "cupy.ndarray"})
+"""Classes of arrays, which none of Python's own is: a table of tensors is no tensor."""
+
+MAKES_NUMBERS = frozenset(
+    f"numpy.{name}"
+    for name in (
+        "eye identity tri logspace geomspace indices fromfunction fromfile fromstring fromiter loadtxt "
+        "genfromtxt hanning hamming blackman bartlett kaiser fft.fftfreq fft.rfftfreq"
+    ).split()
+)
+"""... and those that do so by a rule or from a file, whatever they are given:
+https://numpy.org/doc/stable/reference/routines.array-creation.html, routines.window.html beside it"""
+
 TAKES_VALUES = frozenset({"array", "bytearray"})
 """Of these, those that copy what they are given."""
 MAY_COPY = frozenset({"numpy.array", "numpy.ma.array", "numpy.rec.array"})

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.frozen import replace
 from streamlint.interp.facts import known
+from streamlint.interp.facts.kinds import Kind
 from streamlint.interp.library import array_interface, arrays, axes, handoffs, tensors
 from streamlint.interp.state import elements, symbols
 from streamlint.interp.state.values import (
@@ -13,6 +14,7 @@ from streamlint.interp.state.values import (
     ApiV,
     BufferV,
     CallbackV,
+    ConstV,
     Flavor,
     FuncV,
     PartialV,
@@ -195,7 +197,21 @@ def function(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value],
     if out is not None and not (reads and not kwargs.get("dtype")):
         return out
     given = m.result(path, span)
-    if reads:
+    if reads or path in host.MAKES_NUMBERS or all(_is_of_host(m, value) for value in args):
         # numpy.abs(page), of which page.max() is asked then: it is an array of NumPy's itself.
         m.of_numpy.add(given.symbol)
     return given
+
+
+def _is_of_host(m: Machine, value: Value) -> bool:
+    """Whether it is surely no array of another library, to which NumPy would leave the work."""
+    match value:
+        case ConstV() | ApiV():
+            return True
+        case TupleV(items):
+            return all(_is_of_host(m, item) for item in items)
+        case SymV(symbol):
+            said = known.of_value(m, symbol)
+            return said.kind is Kind.PLAIN or said.space is Space.PAGEABLE
+        case _:
+            return False

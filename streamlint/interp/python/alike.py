@@ -19,6 +19,7 @@ from streamlint.interp.state.values import (
     TupleV,
     Value,
 )
+from streamlint.models import python
 from streamlint.models.schema import Lib
 from streamlint.trace import BufferId, Record
 
@@ -93,12 +94,15 @@ class _Another:
             symbol = replacing.replaced(symbol, each, self._numbered(each, number))
         return symbol
 
-    def _numbered(self, each: symbols.Item, number: int) -> Symbol:
+    def _numbered(self, each: symbols.Item | symbols.Memory, number: int) -> Symbol:
         """The element of something that stands at the same place; of ``range(n)`` and of counts a number.
 
         ``[Weight(i % 2) for i in range(layers)]``: the second one has 1. Not so where that stands for work on
         the first of two streams: ``[(i % 2, load(rows, i % 2)) for i, rows in enumerate(parts)]``.
         """
+        if isinstance(each, symbols.Memory):
+            row = elements.selector_of(symbols.constant(number))
+            return symbols.Memory(each.number, (*each.region[:-1], row))
         at = number + (symbols.number(each.at) or 0)
         match None if self.born is None or self.born.works else self._walked(each.of):
             case HeapObject(role="range", items=[ConstV(int() as start), ConstV(int() as step), _]):
@@ -117,8 +121,10 @@ class _Another:
 
     def _is_one(self, symbol: Symbol) -> bool:
         """What was made for the element has its place in its symbol, or stands for each of something."""
-        return self.born is not None and not symbols.has(
-            symbol, symbols.Each, symbols.Fresh, symbols.Function
+        return (
+            self.born is not None
+            and not symbols.has(symbol, symbols.Each, symbols.Fresh, symbols.Function)
+            and not (_is_number(symbol) and _is_of_any_row(symbol, self.born))
         )
 
     def _is_shared(self, value: StreamV | EventV | HeapV) -> bool:
@@ -230,3 +236,21 @@ class _Another:
 
     def _selector(self) -> Selector:
         return elements.selector_of(self.key)
+
+
+def _is_number(symbol: Symbol) -> bool:
+    """``int(band[0]) + 1``: what a call or an operator makes of memory, and no part of that."""
+    match symbol:
+        case symbols.Binary(_, left, right):
+            return _is_number(left) or _is_number(right)
+        case _:
+            return symbols.function_called(symbol) in python.GIVES_NUMBER
+
+
+def _is_of_any_row(symbol: Symbol, born: Born) -> bool:
+    """``int(band[0])`` of a ``band`` that stands for all rows of what was walked, and ``int(band.min())``."""
+    if isinstance(symbol, symbols.Memory):
+        return symbol.number >= born.buffers or elements.ANY_ROW in symbol.region
+    return symbols.has(symbol, symbols.Memory) and any(
+        _is_of_any_row(part, born) for part in symbols.parts(symbol)
+    )

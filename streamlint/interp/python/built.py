@@ -17,7 +17,7 @@ from streamlint.interp.python import (
     objects,
     walks,
 )
-from streamlint.interp.state import elements, names, symbols
+from streamlint.interp.state import elements, lengths, names, symbols
 from streamlint.interp.state.numbers import behind, linear
 from streamlint.interp.state.values import (
     NONE,
@@ -61,6 +61,8 @@ def made(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value], spa
         case "count":
             start = first if args else kwargs.get("start", ConstV(0))
             return iterators.count(m, start, args[1] if len(args) > 1 else kwargs.get("step", ConstV(1)))
+        case "islice" if len(args) == 2:
+            return _first(m, first, args[1])
         case "map" | "filter" if len(args) == 2:
             items = elements.listed(m, args[1])
             sources = items if items is not None else [containers.nth(m, args[1], None, span)]
@@ -72,6 +74,18 @@ def made(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value], spa
             return container(m, name, args, kwargs, span)
         case _:
             return None
+
+
+def _first(m: Machine, source: Value, number: Value) -> Value | None:
+    """``islice(pages, 2)``: the first elements, and no more than two of them."""
+    held = m.heap[source.id] if isinstance(source, HeapV) else None
+    if held is None and not isinstance(source, (SymV, BufferV)):
+        return None
+    if held is not None and (not held.open or held.role or held.shape is not Shape.LIST):
+        return None
+    part = containers.lazy(m, containers.SLICE, [source, ConstV(0)])
+    lengths.limit(m, part, number)
+    return part
 
 
 def _numbered(m: Machine, source: Value, start: Value) -> Value:

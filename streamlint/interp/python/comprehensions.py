@@ -18,16 +18,20 @@ from streamlint.interp.python import (
 from streamlint.interp.state import elements, lengths, lifetime, loop_steps, results, symbols
 from streamlint.interp.state.values import (
     NONE,
+    BufferV,
     Env,
     GeneratorV,
     QueryV,
     Shape,
     SymV,
     Value,
+    symbol_of,
 )
 from streamlint.trace import Copy, Launch, launches_graph
 
 if TYPE_CHECKING:
+    from typing import TypeGuard
+
     from streamlint import ir
     from streamlint.interp.state.machine import Machine
 
@@ -77,17 +81,22 @@ def evaluated(m: Machine, e: ir.Comprehension) -> Value:
     return made
 
 
-def _walked(e: ir.Comprehension, scope: Env) -> tuple[symbols.Item, ...]:
+def _walked(e: ir.Comprehension, scope: Env) -> tuple[symbols.Item | symbols.Memory, ...]:
     """What each element is made of, where the first one is made of the first: no test leaves any out."""
     if len(e.generators) > 1 or e.generators[0].tests:
         return ()
-    return tuple(
-        value.symbol
-        for value in scope.names.values()
-        if isinstance(value, SymV)
-        and isinstance(value.symbol, symbols.Item)
-        and value.symbol.at is symbols.EACH
-    )
+    walked = (symbol_of(value) for value in scope.names.values() if isinstance(value, (SymV, BufferV)))
+    return tuple(one for one in walked if _stands_for_each(one))
+
+
+def _stands_for_each(one: symbols.Symbol) -> TypeGuard[symbols.Item | symbols.Memory]:
+    match one:
+        case symbols.Item(_, at):
+            return at is symbols.EACH
+        case symbols.Memory(_, [*_, row]):
+            return row == elements.ANY_ROW
+        case _:
+            return False
 
 
 def _source(m: Machine, e: ir.Comprehension, depth: int) -> Value:
@@ -190,6 +199,8 @@ def _again(m: Machine, e: ir.Comprehension, source: Value) -> list[Value]:
     clause = e.generators[0]
     made: list[Value] = []
     for turn in (1, 2):
+        if lengths.has_ended(m, source, turn):
+            break
         further: list[tuple[Value | None, Value]] = []
         binding.assign(m, clause.target, containers.nth(m, source, turn, clause.iter.span))
         for condition in clause.tests:

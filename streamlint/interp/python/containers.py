@@ -27,7 +27,7 @@ from streamlint.interp.library import (
     used_as,
 )
 from streamlint.interp.python import halves, keys, some_element, stocks
-from streamlint.interp.state import counted, elements, names, results, rings, symbols
+from streamlint.interp.state import counted, elements, lengths, names, results, rings, symbols
 from streamlint.interp.state.numbers import behind, linear
 from streamlint.interp.state.values import (
     NONE,
@@ -311,6 +311,8 @@ def _heap_index(m: Machine, value: HeapV, at: Value, span: Span) -> Value:
             some = m.heap[made.id]
             some.open, some.sample, some.extra, some.born = True, held.sample, held.extra, held.born
             halves.note(m, value, at, made)
+            if at.hi not in (None, NONE):
+                lengths.limit(m, made, at.hi)
         return made
     return some_element.found(m, held, value, _place(m, held, symbol_of(at)))
 

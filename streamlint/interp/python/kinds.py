@@ -24,7 +24,7 @@ from streamlint.interp.state.values import (
     Value,
     given_by,
 )
-from streamlint.models import python, torch
+from streamlint.models import host, python, torch
 from streamlint.models.schema import NewEvent, NewStream
 from streamlint.trace import BufferId, Evidence, Origin, Space
 
@@ -64,6 +64,9 @@ def _is_a(m: Machine, value: Value, option: Value) -> bool | None:
             return None if _is_protocol(decl) else False
         case _, ApiV(path):
             own, name = _class_of(m, value), path.rpartition(".")[2]
+            if own is not None and path in host.CLASSES_OF_MEMORY:
+                # A table of tensors is none itself.
+                return False
             if own is None or not (path == name or path.startswith(python.CLASS_MODULES)):
                 return False if own is not None and models.find_function(path) is not None else None
             return name in python.BASES[own]

@@ -138,6 +138,10 @@ def selector_of(at: symbols.Symbol) -> Selector:
     return Interval(number, number + 1) if number is not None else Symbol(text_of(at))
 
 
+ANY_ROW = selector_of(symbols.EACH)
+"""One of the rows of memory that a comprehension walks, which stands for all of them."""
+
+
 def _is_left_out(bound: Value | None) -> bool:
     return bound is None or bound == NONE
 

@@ -11,11 +11,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.frozen import frozen
-from streamlint.interp.state import symbols
+from streamlint.interp.state import elements, symbols
 from streamlint.interp.state.numbers import linear
-from streamlint.interp.state.values import ConstV, HeapV, SymV, Value, symbol_of
+from streamlint.interp.state.values import ConstV, HeapObject, HeapV, SymV, Value, symbol_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
     from streamlint.interp.state.values import Comparison
@@ -77,11 +79,55 @@ def is_promised(m: Machine, source: Value, turn: int) -> bool:
 
 def has_ended(m: Machine, source: Value, turn: int) -> bool:
     """Whether there is no element for this pass: by what the path has asked, or ``if i == len(xs) - 1``."""
-    if (known := of(m, source)) is None:
-        return False
-    start, length = known
-    most = m.numbers.most.get(length)
-    return most is not None and most <= start + turn
+    most = _elements(m, source)
+    if most is None and (known := of(m, source)) is not None:
+        start, length = known
+        most = m.numbers.most.get(length)
+        most = None if most is None else most - start
+    return most is not None and most <= turn
+
+
+def _elements(m: Machine, source: Value) -> int | None:
+    """No more elements are there: two of ``zip(range(2), batches)``, and of ``batches[:2]``."""
+    listed = elements.listed(m, source)
+    if listed is not None:
+        return len(listed)
+    held = m.heap[source.id] if isinstance(source, HeapV) else None
+    match held:
+        case HeapObject(role="range", items=[ConstV(int() as start), ConstV(1), SymV(end)]):
+            most = _most(m, end)
+            return None if most is None else most - start
+        case HeapObject(role="zip", items=parts):
+            return _least_of(_elements(m, part) for part in parts)
+        case HeapObject(role="enumerate", items=[_, inner]):
+            return _elements(m, inner)
+        case _:
+            return _most(m, symbols.call("len", symbol_of(source)))
+
+
+def _most(m: Machine, length: Symbol) -> int | None:
+    """No number is larger: two, of ``min(2, len(batches))``, and as many as the slots of a ring."""
+    if (known := symbols.number(length)) is not None:
+        return known
+    length = same(m, length)
+    told = [m.numbers.most.get(length), m.numbers.slots.get(length)]
+    if length in m.numbers.limits:
+        told.append(_most(m, m.numbers.limits[length]))
+    match length:
+        case symbols.Call(symbols.Name("min"), [_, _, *_] as numbers):
+            told += [_most(m, one) for one in numbers]
+        case symbols.Call(symbols.Name("len"), [symbols.Item(_, symbols.Slice(_, end, _))]) if end:
+            told.append(_most(m, end))
+    return _least_of(told)
+
+
+def _least_of(numbers: Iterable[int | None]) -> int | None:
+    return min((one for one in numbers if one is not None), default=None)
+
+
+def limit(m: Machine, made: Value, number: Value) -> None:
+    """There are no more than so many elements of it."""
+    m.numbers.limits[symbols.call("len", symbol_of(made))] = symbol_of(number)
 
 
 def settle(m: Machine, length: Symbol) -> None:
@@ -92,7 +138,7 @@ def settle(m: Machine, length: Symbol) -> None:
     length = same(m, length)
     if length in m.numbers.settled or length not in m.numbers.walked:
         return
-    least, most = m.numbers.least.get(length, 0), m.numbers.most.get(length)
+    least, most = m.numbers.least.get(length, 0), _most(m, length)
     many = max(least, m.numbers.passes[length])
     many = many if most is None else min(most, many)
     m.numbers.least[length] = m.numbers.most[length] = m.numbers.settled[length] = many
@@ -101,7 +147,7 @@ def settle(m: Machine, length: Symbol) -> None:
 def reach(m: Machine, many: int) -> None:
     """The innermost loop makes so many passes: ``jobs[k % lanes]`` is back at its first slot in the last."""
     length = next(reversed(m.numbers.walked), None)
-    if length is not None and length not in m.numbers.most:
+    if length is not None and _most(m, length) is None:
         m.numbers.least[length] = max(m.numbers.least.get(length, 0), many)
 
 
@@ -144,15 +190,17 @@ def answer(m: Machine, op: str, left: Value, right: Value) -> bool | None:
         return None
     if not asked.equal:
         return more == asked.wanted
-    if more or m.numbers.most[asked.length] < asked.number:
+    most = _most(m, asked.length)
+    if more or most is None or most < asked.number:
         return False
     return True if m.numbers.least.get(asked.length) == asked.number else None
 
 
 def _is_more(m: Machine, length: Symbol, number: int) -> bool | None:
     """Whether there are more elements than that. None: not known, and not for the next passes to say."""
-    least, most = m.numbers.least.get(length, 0), m.numbers.most.get(length)
-    if number < least:
+    least, most = m.numbers.least.get(length, 0), _most(m, length)
+    # if i >= depth: done[i - depth].synchronize(): beside slots[i % depth] that is known, too.
+    if number < m.numbers.slots.get(length, least):
         return True
     if most is not None and number >= most:
         return False

@@ -38,8 +38,12 @@ class Numbers:
     """... at most ..."""
     walked: dict[Symbol, bool] = field(default_factory=dict)
     """... and which of these loops run now, and whether they make more passes in any case."""
+    limits: dict[Symbol, Symbol] = field(default_factory=dict)
+    """Numbers that lengths do not exceed: ``depth`` of ``islice(pages, depth)``."""
     passes: dict[Symbol, int] = field(default_factory=dict)
     """How many elements there are if these loops make no more passes than they have to."""
+    slots: dict[Symbol, int] = field(default_factory=dict)
+    """How many slots rings are taken to have, by the number that says so."""
     settled: dict[Symbol, int] = field(default_factory=dict)
     """How many there are of what a ring has: the passes of the loop around it."""
     alike: dict[Symbol, Symbol] = field(default_factory=dict)

@@ -5,7 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.interp.state import numbers
-from streamlint.interp.state.symbols import Attr, Binary, Call, Fresh, Function, Item, Spread, Tuple, has
+from streamlint.interp.state.symbols import (
+    Attr,
+    Binary,
+    Call,
+    Fresh,
+    Function,
+    Item,
+    Memory,
+    Spread,
+    Tuple,
+    has,
+)
 
 if TYPE_CHECKING:
     from streamlint.interp.state.symbols import Symbol
@@ -13,6 +24,8 @@ if TYPE_CHECKING:
 
 def replaced(symbol: Symbol, part: Symbol, by: Symbol) -> Symbol:
     """The same with ``by`` wherever ``part`` stands: ``blocks[0].weight`` for ``blocks[each].weight``.
+
+    So it is of views: ``bands[2][0]`` for ``bands[each][0]``.
 
     In conditions and texts it stays as it is.
     """
@@ -25,6 +38,10 @@ def replaced(symbol: Symbol, part: Symbol, by: Symbol) -> Symbol:
     if not has(symbol, type(part)):
         return symbol
     match symbol:
+        case Memory(number, region) if isinstance(part, Memory) and isinstance(by, Memory):
+            begin = len(part.region)
+            is_in = number == part.number and region[:begin] == part.region
+            return Memory(by.number, by.region + region[begin:]) if is_in else symbol
         case Attr(of, name):
             return Attr(inside(of), name)
         case Item(of, at):

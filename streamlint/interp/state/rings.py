@@ -27,9 +27,13 @@ def computed(m: Machine, op: str, left: Value, right: Value) -> Value | None:
     """``k % lanes`` of a known number, and ``(self.at + 1) % self.depth`` of what was such a rest before.
 
     ``slots[at % 2]`` of an ``at = (i + 1) % len(layers)``: who uses two slots in turn, all the way round, has
-    an even number of layers.
+    an even number of layers. ``ready[i + depth]``: beside ``slots[i % depth]`` that is a number as ``i`` is.
     """
     match left, right:
+        case ConstV(int() as number), SymV(modulus) if op in "+-*" and _is_ring(m, modulus):
+            return _counted(op, number, _assumed(m, modulus))
+        case SymV(modulus), ConstV(int() as number) if op in "+-*" and _is_ring(m, modulus):
+            return _counted(op, _assumed(m, modulus), number)
         case ConstV(int() as number), SymV(modulus) if op == "%" and not isinstance(number, bool):
             return _rest(m, number, modulus)
         case SymV(number), SymV(modulus) if op == "%" and (far := _apart_from(number, modulus)) is not None:
@@ -54,6 +58,14 @@ def computed(m: Machine, op: str, left: Value, right: Value) -> Value | None:
             return None
 
 
+def _is_ring(m: Machine, modulus: Symbol) -> bool:
+    return lengths.same(m, modulus) in m.numbers.slots
+
+
+def _counted(op: str, left: int, right: int) -> ConstV:
+    return ConstV(left + right if op == "+" else left - right if op == "-" else left * right)
+
+
 def _apart_from(number: Symbol, modulus: Symbol) -> int | None:
     """What a number is but for the modulus in it: -1 of ``(i + n - 1) % n`` in the first pass."""
     match number:
@@ -70,7 +82,8 @@ def _apart_from(number: Symbol, modulus: Symbol) -> int | None:
 
 def _rest(m: Machine, number: int, modulus: Symbol) -> SymV:
     lengths.settle(m, modulus)
-    lengths.reach(m, _slots(m, modulus) + 1)
+    m.numbers.slots[lengths.same(m, modulus)] = slots = _slots(m, modulus)
+    lengths.reach(m, slots + 1)
     made = symbols.Binary("%", symbols.constant(number), modulus)
     m.numbers.rests[made] = (number, modulus)
     return SymV(made)
@@ -83,8 +96,10 @@ def place(m: Machine, at: Value) -> int | None:
 
 
 def _slots(m: Machine, modulus: Symbol) -> int:
-    """As many as a loop around the ring has passes; else two."""
-    return m.numbers.settled.get(lengths.same(m, modulus), ASSUMED_SLOTS)
+    """As many as a loop around the ring has passes; else two, or one if the path has told that before."""
+    length = lengths.same(m, modulus)
+    usual = 1 if m.numbers.most.get(length) == 1 else ASSUMED_SLOTS
+    return m.numbers.settled.get(length, usual)
 
 
 def among(m: Machine, at: Value, slots: int) -> Value:
@@ -140,7 +155,12 @@ def slot(m: Machine, at: Value) -> Value:
     number = place(m, at)
     if number is None or not isinstance(at, SymV):
         return at
-    modulus = m.numbers.rests[at.symbol][1]
-    told = f"{symbols.text_of(modulus)} is {_slots(m, modulus)}"
-    m.oracle.choose(symbols.call("slots", modulus), told, options=1)
+    _assumed(m, m.numbers.rests[at.symbol][1])
     return ConstV(number)
+
+
+def _assumed(m: Machine, modulus: Symbol) -> int:
+    """How many slots the path takes a ring to have, which it keeps as an assumption."""
+    slots = _slots(m, modulus)
+    m.oracle.choose(symbols.call("slots", modulus), f"{symbols.text_of(modulus)} is {slots}", options=1)
+    return slots

@@ -322,7 +322,7 @@ class Born:
     events: int
     buffers: int
     objects: int
-    each: tuple[symbols.Item, ...] = ()
+    each: tuple[symbols.Item | symbols.Memory, ...] = ()
     """What the sample was made of: ``blocks[each]`` in ``[Hook(b) for b in blocks]``, where the first hook is
     that of ``blocks[0]``."""
     works: bool = False
