@@ -65,7 +65,8 @@ def at(m: Machine, place: symbols.Item) -> Value | None:
     if m.stores.is_walked(first):
         _ask_alike(m, first, place)
         return None
-    return m.roles.get(first)
+    # for done in page.events.values(): done.synchronize(), of events that others put there: each is another.
+    return m.roles.get(first) if first in m.stores.by else None
 
 
 def _ask_alike(m: Machine, first: symbols.Item, place: symbols.Item) -> None:
