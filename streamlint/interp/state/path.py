@@ -195,6 +195,8 @@ class Path:
     loops: int = 0
     loops_end: int = 0
     """How many loops are open, and the step after which those of known length make no further pass."""
+    taken: int = 0
+    """How many elements code has taken out of containers: ``free.pop()``."""
     left_elements: bool = False
     """Whether a loop did not come by all elements of a list that the program has filled."""
     endless: int = 0
