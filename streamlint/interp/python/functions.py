@@ -291,7 +291,9 @@ def _note_driven(m: Machine, func: FuncV, frame: Frame) -> None:
     if receiver.id in m.constructed or (endless and receiver.id in m.given_objects):
         step = any(frame.receiver == receiver for frame in m.frames[:-1])
         shown = frozenset(name for name, value in frame.env.names.items() if _is_own_memory(m, value))
-        m.driven.add(Driven(f"{cls.module}:{cls.qualname}", func.function.name, endless, step, shown))
+        key, name = (receiver.id, func.function.name), func.function.name
+        m.calls_of[key] = times = m.calls_of.get(key, 0) + 1
+        m.driven.add(Driven(f"{cls.module}:{cls.qualname}", name, endless, step, times, shown))
 
 
 def _is_own_memory(m: Machine, value: Value) -> bool:

@@ -183,7 +183,9 @@ class Path:
     given_objects: set[int] = field(default_factory=set)
     """Objects of classes of the tree that it gets from unseen code."""
     driven: set[Driven] = field(default_factory=set)
-    """Methods called on these."""
+    """Methods called on these, ..."""
+    calls_of: dict[tuple[int, str], int] = field(default_factory=dict)
+    """... and how often, by the object and the name."""
     constructing: bool = False
     """Whether the object that the entry is about is being made; its branches are explored last."""
     did: object = None
