@@ -31,6 +31,7 @@ from streamlint.interp.state.values import (
     Value,
 )
 from streamlint.models.schema import Lib
+from streamlint.models.torch import GIVES_STORAGE
 from streamlint.trace import Barrier, Doubt, Origin
 
 if TYPE_CHECKING:
@@ -169,7 +170,9 @@ def _is_remote(m: Machine, func: FuncV, given: list[Value], depth: int) -> bool:
     lines = func.function.end_line - func.function.span.line
     if depth < DEEP:
         return depth > 1 and lines > LONG
-    return depth >= DEEPEST or lines > SHORT or _decides(m.project, func.function)
+    # def free(x): if x.untyped_storage().size() > 0: x.untyped_storage().resize_(0)
+    moves = not GIVES_STORAGE.isdisjoint(func.function.names)
+    return depth >= DEEPEST or lines > SHORT or (not moves and _decides(m.project, func.function))
 
 
 def _matters(m: Machine, value: Value) -> bool:
