@@ -19,7 +19,7 @@ from streamlint.trace import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from streamlint import ir
     from streamlint.interp.entries.runs import Run
@@ -121,7 +121,7 @@ class Told:
         """
         key, again = f"{cls.module}:{cls.qualname}", len(set(names)) == 1
         return any(
-            set(names) <= {call.method for call in driven if call.cls == key}
+            any(set(names) <= methods for methods in _of_each_object(key, driven))
             and not (again and _repeated(key, driven) == {names[0]})
             for driven in self.driven
         )
@@ -216,6 +216,15 @@ def _launches(trace: Trace) -> bool:
     launches = {op.at.call for op in trace.ops if launches_graph(op)}
     last = max((op.at.call for op in trace.ops), default=0)
     return last in launches and bool(captured) and last not in captured
+
+
+def _of_each_object(key: str, driven: set[Driven]) -> Iterable[set[str]]:
+    """The methods of a class that are called on each object of it."""
+    called: dict[int, set[str]] = {}
+    for call in driven:
+        if call.cls == key:
+            called.setdefault(call.on, set()).add(call.method)
+    return called.values()
 
 
 def _repeated(key: str, driven: set[Driven]) -> set[str]:

@@ -296,7 +296,8 @@ def _note_driven(m: Machine, func: FuncV, frame: Frame) -> None:
         shown = frozenset(name for name, value in frame.env.names.items() if _is_own_memory(m, value))
         key, name = (receiver.id, func.function.name), func.function.name
         m.calls_of[key] = times = m.calls_of.get(key, 0) + 1
-        m.driven.add(Driven(f"{cls.module}:{cls.qualname}", name, endless, step, times, shown))
+        of = f"{cls.module}:{cls.qualname}"
+        m.driven.add(Driven(of, name, endless, step, receiver.id, times, shown))
 
 
 def _is_own_memory(m: Machine, value: Value) -> bool:
