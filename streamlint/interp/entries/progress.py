@@ -230,7 +230,7 @@ def _of_each_object(key: str, driven: set[Driven]) -> Iterable[set[str]]:
 def _repeated(key: str, driven: set[Driven]) -> set[str]:
     """The methods of a class that a loop of unknown length calls, without what they call by themselves.
 
-    An object is made once, also where a loop is the first to use it: ``while True: runner.step(queue.get())``.
+    An object is made once, also where a loop is the first to use it: ``while True: runner.step(q.get())``.
     """
     called = (call for call in driven if call.cls == key and call.method != "__init__")
     return {call.method for call in called if call.endless and not call.step}

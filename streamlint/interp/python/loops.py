@@ -181,7 +181,7 @@ def _passes(m: Machine, turns: int, source: Value = NONE, last: int = 0) -> Iter
     ``for row in rows: page = pinned(row); upload(page)``: the second pass drops what the first one allocated,
     and only the allocation of a third may get the same memory. ``front, back = back, front`` at the end of
     each pass: the third is the first that meets again what another one used. ``yield batch``, and then
-    ``batch = coming``: what the last pass still holds of an earlier one, the next may drop. And what is called
+    ``batch = coming``: what the last pass still holds of an earlier one, the next may drop. What is called
     may go around a ring: ``self.at = (self.at + 1) % 2``.
     """
     born, begin, mark = len(m.buffers), len(m.ops), lifetime.mark(m)
