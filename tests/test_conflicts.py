@@ -23,6 +23,7 @@ from streamlint.trace import (
     Picked,
     Space,
     StreamKind,
+    Symbol,
     SymbolSlice,
     Trace,
     overlap,
@@ -127,9 +128,9 @@ def test_doubtful_order_is_reported_and_removes_nothing() -> None:
 def test_regions_that_may_overlap() -> None:
     p = Program()
     s, t, x = p.stream(), p.stream(), p.buffer()
-    p.launch(s, access(x, Mode.WRITE, (SymbolSlice("a", "b"),)))
-    p.launch(t, access(x, Mode.READ, (SymbolSlice("c", "d"),)))
-    p.launch(t, access(x, Mode.READ, (SymbolSlice("b", "e"),)))
+    p.launch(s, access(x, Mode.WRITE, (SymbolSlice(Symbol("a"), Symbol("b")),)))
+    p.launch(t, access(x, Mode.READ, (SymbolSlice(Symbol("c"), Symbol("d")),)))
+    p.launch(t, access(x, Mode.READ, (SymbolSlice(Symbol("b"), Symbol("e")),)))
     assert [f.doubts for f in found(p)] == [{Doubt.ALIAS}]
 
 

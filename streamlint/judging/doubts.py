@@ -280,7 +280,9 @@ def _of_outside_calls(judged: Judged, problem: Problem, first: OpId, run: Run) -
         if run.entry.ordered_by_hooks:
             # fetch() before each step, and a hook of every layer that waits for what it has fetched.
             doubts.add(Doubt.SOME_PATHS)
-        once_more = run.entry.loop_in_sight and later.at.call == earlier.at.call + 1
+        # How long the loop keeps what a call hands out, its calls in a row do not show.
+        shown = min(run.entry.loop_in_sight, 2) if is_return(earlier) else run.entry.loop_in_sight
+        once_more = later.at.call - earlier.at.call < shown
         if run.entry.order_in_sight or once_more:
             # worker = Worker(); worker.load(); worker.join(); worker.step(): what that order leaves open is
             # found there.

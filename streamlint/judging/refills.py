@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.trace import Copy, Doubt, HostAccess, Interval, Launch, Overlap, Region, SymbolSlice, overlap
+from streamlint.trace import (
+    Copy,
+    Doubt,
+    HostAccess,
+    Interval,
+    Launch,
+    Overlap,
+    Region,
+    Symbol,
+    SymbolSlice,
+    overlap,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +64,7 @@ def _is_fill(access: Access) -> bool:
 def _is_beginning(region: Region) -> bool:
     """``page[:n]``"""
     match region:
-        case (SymbolSlice(None, str()),) | (Interval(0, _),):
+        case (SymbolSlice(None, Symbol()),) | (Interval(0, _),):
             return True
         case _:
             return False

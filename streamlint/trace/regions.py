@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from streamlint.frozen import Enumeration, frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @frozen()
@@ -27,14 +30,16 @@ class Symbol:
     """
 
     text: str
+    far: int = 0
+    """How far it is behind what the expression says: -1 of ``x[n - 1]``, where that is ``n``."""
 
 
 @frozen()
 class SymbolSlice:
     """``x[a:b]`` with bounds known only by their expressions; ``None`` means from/to the end."""
 
-    lo: str | None
-    hi: str | None
+    lo: Symbol | None
+    hi: Symbol | None
 
 
 @frozen()
@@ -124,18 +129,48 @@ def _overlap_axis(a: Selector, b: Selector) -> Overlap:
         case Symbol(), Symbol():
             return Overlap.NO
         case SymbolSlice(), SymbolSlice():
-            # x[:n] and x[:m] share their start, x[a:] and x[b:] their end.
-            if (a.lo is None and b.lo is None) or (a.hi is None and b.hi is None):
-                return Overlap.YES
-            # x[:n] and x[n:] touch but do not overlap.
-            if (a.hi is not None and a.hi == b.lo) or (b.hi is not None and b.hi == a.lo):
-                return Overlap.NO
-            return Overlap.YES if a.lo == b.lo else Overlap.MAYBE
+            return _overlap_slices(a, b)
+        case (SymbolSlice() as part, Symbol() as place) | (Symbol() as place, SymbolSlice() as part):
+            return _lies_in(place, part)
         case (SymbolSlice() as part, Interval() as fixed) | (Interval() as fixed, SymbolSlice() as part):
             # x[0] lies in x[:n] for every n that makes the slice worth taking.
             return Overlap.YES if part.lo is None and fixed.lo == 0 else Overlap.MAYBE
         case _:
             return Overlap.MAYBE
+
+
+def _overlap_slices(a: SymbolSlice, b: SymbolSlice) -> Overlap:
+    # x[:n] and x[:m] share their start, x[a:] and x[b:] their end.
+    if (a.lo is None and b.lo is None) or (a.hi is None and b.hi is None):
+        return Overlap.YES
+    # x[:n] and x[n:] touch but do not overlap.
+    before, behind = _ends_behind(a, b), _ends_behind(b, a)
+    if before is False or behind is False:
+        return Overlap.NO
+    return Overlap.YES if a.lo == b.lo or (before and behind) else Overlap.MAYBE
+
+
+def _ends_behind(a: SymbolSlice, b: SymbolSlice) -> bool | None:
+    """Whether a slice ends behind the beginning of another one; None where nothing tells it."""
+    if a.hi is None or b.lo is None:
+        return True
+    return a.hi.far > b.lo.far if a.hi.text == b.lo.text else None
+
+
+def _lies_in(place: Symbol, part: SymbolSlice) -> Overlap:
+    """``x[n - 1]`` lies in ``x[:n]``, ``x[n]`` behind it."""
+    after = _is_known(part.lo, place, lambda lo: lo <= place.far)
+    before = _is_known(part.hi, place, lambda hi: place.far < hi)
+    if after is False or before is False:
+        return Overlap.NO
+    return Overlap.YES if after and before else Overlap.MAYBE
+
+
+def _is_known(bound: Symbol | None, place: Symbol, holds: Callable[[int], bool]) -> bool | None:
+    """What is asked of a bound; None where that stands for another expression than the place."""
+    if bound is None:
+        return True
+    return holds(bound.far) if bound.text == place.text else None
 
 
 def covers(a: Region, b: Region) -> bool:

@@ -56,6 +56,7 @@ from streamlint.trace import (
     Stream,
     StreamId,
     StreamKind,
+    Symbol,
     SymbolSlice,
     Trace,
 )
@@ -340,6 +341,6 @@ def region(touch: Touch) -> Region:
     pitch, column, width = touch.strides
     return (
         Interval(touch.lo, touch.hi),
-        SymbolSlice(f"pitch {pitch}", f"end of {pitch}"),
+        SymbolSlice(Symbol(f"pitch {pitch}"), Symbol(f"end of {pitch}")),
         Interval(column, column + width),
     )

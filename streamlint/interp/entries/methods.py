@@ -84,7 +84,7 @@ def alone_and_in_pairs(
         entry = replace(
             entry,
             order_in_sight=not is_hook and told.shows_order(cls, [decl.name]),
-            loop_in_sight=not is_hook and told.shows_loop(cls, decl.name),
+            loop_in_sight=0 if is_hook else told.shows_loop(cls, decl.name),
             one_of_several=one_of_several,
         )
         yield entry

@@ -19,7 +19,7 @@ from streamlint.trace import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from streamlint import ir
     from streamlint.interp.entries.runs import Run
@@ -122,7 +122,7 @@ class Told:
         """
         key, again = f"{cls.module}:{cls.qualname}", len(set(names)) == 1
         return any(
-            set(names) <= {call.method for call in driven if call.cls == key}
+            any(set(names) <= methods for methods in _of_each_object(key, driven))
             and not (again and _repeated(key, driven) == {names[0]})
             and not (again and all(c.kept for c in driven if (c.cls, c.method) == (key, names[0])))
             for driven in self.driven
@@ -137,10 +137,15 @@ class Told:
         calls = (call for driven in self.driven for call in driven if call.cls == key)
         return frozenset((call.method, name) for call in calls for name in call.shown)
 
-    def shows_loop(self, cls: ir.ClassDecl, name: str) -> bool:
-        """Whether some entry calls a method in a loop on an object of its own, again and again."""
+    def shows_loop(self, cls: ir.ClassDecl, name: str) -> int:
+        """How many calls of a method in a row an entry shows that calls it in a loop, again and again.
+
+        Two, if it shows any, and more where the passes of the loop went around a ring.
+        """
         key = f"{cls.module}:{cls.qualname}"
-        return any(name in _repeated(key, driven) for driven in self.driven)
+        shown = (driven for driven in self.driven if name in _repeated(key, driven))
+        calls = (call for driven in shown for call in driven if (call.cls, call.method) == (key, name))
+        return max((max(call.times, 2) for call in calls), default=0)
 
     def was_run(self, label: str) -> bool:
         return label in self.busy or label in self.quiet
@@ -215,6 +220,19 @@ def _launches(trace: Trace) -> bool:
     return last in launches and bool(captured) and last not in captured
 
 
+def _of_each_object(key: str, driven: set[Driven]) -> Iterable[set[str]]:
+    """The methods of a class that are called on each object of it."""
+    called: dict[int, set[str]] = {}
+    for call in driven:
+        if call.cls == key:
+            called.setdefault(call.on, set()).add(call.method)
+    return called.values()
+
+
 def _repeated(key: str, driven: set[Driven]) -> set[str]:
-    """The methods of a class that a loop of unknown length calls, without what they call by themselves."""
-    return {call.method for call in driven if call.endless and not call.step and call.cls == key}
+    """The methods of a class that a loop of unknown length calls, without what they call by themselves.
+
+    An object is made once, also where a loop is the first to use it: ``while True: runner.step(q.get())``.
+    """
+    called = (call for call in driven if call.cls == key and call.method != "__init__")
+    return {call.method for call in called if call.endless and not call.step}

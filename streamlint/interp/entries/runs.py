@@ -111,8 +111,8 @@ class Entry:
     arguments_in_sight: frozenset[tuple[str, str]] = frozenset()
     """Methods with the parameters for which code of the module passes memory of its own to an object of its
     own: what is pending on it is seen there."""
-    loop_in_sight: bool = False
-    """The same of one method that is called in a loop, again and again."""
+    loop_in_sight: int = 0
+    """The same of one method that a loop calls again and again: how many calls in a row that shows."""
     one_of_several: bool = False
     """Whether the object is one of several, of a class that orders nothing: who has them all knows which of
     them is free to be used again."""

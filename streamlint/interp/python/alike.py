@@ -220,6 +220,9 @@ class _Another:
             held.shape, cls=held.cls, symbol=symbols.Item(self.m.symbol_of_object(value), self.key)
         )
         self.made[value] = made
+        if value.id in self.m.constructed:
+            # for lane in lanes: lane.start(x): each of [Lane() for _ in range(n)] is the code's own.
+            self.m.constructed.add(made.id)
         copy = self.m.heap[made.id]
         inside = depth if self.born is not None else depth - 1
         copy.attrs = {name: self.of(item, inside) for name, item in held.attrs.items()}

@@ -45,12 +45,14 @@ def evaluated(m: Machine, e: ir.Comprehension) -> Value:
     outer = m.frame.env
     m.frame.env = scope
     collected: list[tuple[Value | None, Value]] = []
-    further: list[Value] = []
     born, begin = alike.now(m), len(m.ops)
     try:
         with loop_steps.loop(m):
             first = _source(m, e, 0)
-            opened = _clause(m, e, 0, collected, further, first)
+            work_from, taken = len(m.ops), m.taken
+            opened = _clause(m, e, 0, collected, first)
+            each = _walked(e, scope)
+            further = _again(m, e, first, _are_needed(m, e, first, work_from, taken))
     finally:
         m.frame.env = outer
     opened = opened and bool(collected or not e.generators[0].tests)
@@ -70,14 +72,14 @@ def evaluated(m: Machine, e: ir.Comprehension) -> Value:
         m.heap[made.id].key_sample, m.heap[made.id].sample = collected[0] if collected else (None, None)
         work = (op for op in m.ops[begin:] if isinstance(op, (Launch, Copy)))
         works = any(not m.streams[op.stream].is_default for op in work)
-        m.heap[made.id].born = replace(born, each=_walked(e, scope), works=works)
+        m.heap[made.id].born = replace(born, each=each, works=works)
         if len(e.generators) == 1 and not e.generators[0].tests and e.kind == "list":
             lengths.one_for_each(m, made, first)
         if len(collected) > 1 or containers.only_chooses(e, collected):
             for turn, (_, value) in enumerate(collected):
                 m.heap[made.id].extra[symbols.constant(turn)] = value
-        for turn, value in enumerate(further, len(collected)):
-            m.heap[made.id].extra[symbols.constant(turn)] = value
+        for turn, (key, value) in enumerate(further, len(collected)):
+            m.heap[made.id].extra[symbols.constant(turn) if key is None else symbol_of(key)] = value
     return made
 
 
@@ -109,10 +111,9 @@ def _clause(
     e: ir.Comprehension,
     depth: int,
     out: list[tuple[Value | None, Value]],
-    further: list[Value] | None = None,
     source: Value | None = None,
 ) -> bool:
-    """Runs clause ``depth``; true if the number of elements is not known. ``further`` gets the others."""
+    """Runs clause ``depth``; true if the number of elements is not known."""
     if depth == len(e.generators):
         made_before = len(m.buffers)
         key = m.python.evaluate(m, e.key) if e.key is not None else None
@@ -127,7 +128,7 @@ def _clause(
         _clause_over_generator(m, e, depth, out, source)
         return True
     items = elements.listed(m, source)
-    opened, begin = items is None, len(m.ops)
+    opened = items is None
     # What consumes a generator does so between its elements.
     again = opened or (e.kind == "generator" and depth == 0)
     walked = len(m.walked)
@@ -171,9 +172,19 @@ def _clause(
             parting.takes(m, asked)
             opened = _clause(m, e, depth + 1, out) or opened
     del m.walked[walked:]
-    if further is not None and elements.listed(m, source) is None and _meets_next(m, e, begin):
-        further += _again(m, e, source)
     return opened
+
+
+def _are_needed(m: Machine, e: ir.Comprehension, source: Value, begin: int, taken: int) -> int:
+    """How many elements are made beside the first one of those whose number is not known.
+
+    ``[(name, free.pop()) for name in names]`` takes another page in each pass.
+    """
+    if isinstance(source, GeneratorV) or elements.listed(m, source) is not None:
+        return 0
+    if _meets_next(m, e, begin):
+        return 2
+    return 1 if m.taken > taken else 0
 
 
 def _meets_next(m: Machine, e: ir.Comprehension, begin: int) -> bool:
@@ -188,26 +199,26 @@ def _meets_next(m: Machine, e: ir.Comprehension, begin: int) -> bool:
     )
 
 
-def _again(m: Machine, e: ir.Comprehension, source: Value) -> list[Value]:
+def _again(m: Machine, e: ir.Comprehension, source: Value, more: int) -> list[tuple[Value | None, Value]]:
     """Further elements, for what one does to the next: ``[runner.step(batch) for batch in batches]``.
 
     Who gets the list uses them too: ``[self.next_batch() for _ in range(n)]`` of a ring with two slots.
     """
+    if not more:
+        return []
     m.oracle.choose(
         m.fresh("several", e.span).symbol, "there are several elements", options=1, relevant=False
     )
     clause = e.generators[0]
-    made: list[Value] = []
-    for turn in (1, 2):
+    made: list[tuple[Value | None, Value]] = []
+    for turn in range(1, more + 1):
         if lengths.has_ended(m, source, turn):
             break
-        further: list[tuple[Value | None, Value]] = []
         binding.assign(m, clause.target, containers.nth(m, source, turn, clause.iter.span))
         for condition in clause.tests:
             m.python.evaluate(m, condition)
-        _clause(m, e, 1, further)
-        made += [value for _, value in further]
-    m.life.kept += made
+        _clause(m, e, 1, made)
+    m.life.kept += [value for _, value in made]
     return made
 
 

@@ -85,6 +85,7 @@ def method(
         case _ if name in host.COUNTS_OF_QUEUES and receiver.id in m.monitors:
             return m.fresh(name, span)
         case "popitem", _ if held.shape is Shape.DICT:
+            m.taken += 1
             pair = _pop_item(m, held, receiver, from_front=kwargs.get("last", NONE) == FALSE)
             monitors.take_aside(m, pair, span)
             return pair
@@ -226,6 +227,7 @@ def _sample_of_pairs(items: Sequence[Value]) -> Value | None:
 
 def _seen(m: Machine, held: HeapObject, taken: Value, span: Span) -> Value:
     """Who takes what another thread or a host function has put there knows what that knew."""
+    m.taken += 1
     if symbol_of(taken) in held.told:
         monitors.see(m, held, symbol_of(taken), span)
     monitors.take_aside(m, taken, span)
@@ -236,7 +238,11 @@ def _pop_item(m: Machine, held: HeapObject, receiver: HeapV, *, from_front: bool
     """``key, page = table.popitem()``: the last pair that was put there, or the first."""
     at = next(iter(held.entries) if from_front else reversed(held.entries), None)
     if at is None:
-        return TupleV((_any_key(m, receiver), some_element.found(m, held, receiver, symbols.EACH)))
+        # It is gone then: the next one is another.
+        key = symbols.Item(symbol_of(_any_key(m, receiver)), symbols.Thing("popitem", m.steps))
+        item = some_element.found(m, held, receiver, key)
+        del held.extra[key]
+        return TupleV((SymV(key), item))
     return TupleV((held.keys.pop(at), held.entries.pop(at)))
 
 

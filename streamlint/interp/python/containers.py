@@ -416,7 +416,7 @@ def put(m: Machine, held: HeapObject, at: Value, value: Value) -> None:
 def _has_more(m: Machine, table: HeapV, at: Value) -> None:
     """``for p in params: host[id(p)] = page(p)``: what its passes put there will stand beside others."""
     held = m.heap[table.id]
-    known = isinstance(at, ConstV) or held.shape is not Shape.DICT or held.open
+    known = isinstance(at, ConstV) or held.shape is not Shape.DICT or (held.open and not held.filled)
     if m.filling is not None and table.id < m.filling.objects and not known:
         m.filled[table.id] = symbol_of(at)
 
@@ -425,11 +425,13 @@ def filled(m: Machine) -> None:
     """A loop of unknown length is over: the dicts that it filled hold more than its passes put there.
 
     While it runs they hold just that, and what it takes out again it takes out in each pass:
-    ``slot = self.loaded.pop(id(p), None)``.
+    ``slot = self.loaded.pop(id(p), None)``. What stood for all of them stands for none once it is taken out:
+    a slot that ``self.kept.popitem()`` gave is filled again, and has another event then.
     """
     for table, at in m.filled.items():
         held = m.heap[table]
-        if at in held.entries:
+        stands = held.filled and held.sample in held.entries.values()
+        if at in held.entries and not stands:
             value = held.entries[at]
             number = isinstance(value, ConstV) and not isinstance(value.value, bool)
             sample = each_of(HeapV(table)) if number else value

@@ -156,6 +156,7 @@ def binary(m: Machine, op: str, left: Value, right: Value, e: ir.Binary | ir.Aug
         left, right = _as_tensor(m, left), _as_tensor(m, right)
     match left, right:
         case ConstV(a), ConstV(b) if op in numbers.ARITHMETIC:
+            m.numbers.goes_around(op, b)
             return _constant(op, a, b)
         case ConstV(str() | bytes()), TupleV(items) if op == "%" and not tensors.buffers_in(m, items):
             return text.filled(left, items) or SymV(symbols.Binary("%", symbol_of(left), symbol_of(right)))

@@ -31,6 +31,7 @@ from streamlint.interp.state.values import (
     Value,
 )
 from streamlint.models.schema import Lib
+from streamlint.models.torch import GIVES_STORAGE
 from streamlint.trace import Barrier, Doubt, Origin
 
 if TYPE_CHECKING:
@@ -169,7 +170,9 @@ def _is_remote(m: Machine, func: FuncV, given: list[Value], depth: int) -> bool:
     lines = func.function.end_line - func.function.span.line
     if depth < DEEP:
         return depth > 1 and lines > LONG
-    return depth >= DEEPEST or lines > SHORT or _decides(m.project, func.function)
+    # def free(x): if x.untyped_storage().size() > 0: x.untyped_storage().resize_(0)
+    moves = not GIVES_STORAGE.isdisjoint(func.function.names)
+    return depth >= DEEPEST or lines > SHORT or (not moves and _decides(m.project, func.function))
 
 
 def _matters(m: Machine, value: Value) -> bool:
@@ -299,8 +302,10 @@ def _note_driven(m: Machine, func: FuncV, frame: Frame) -> None:
     if receiver.id in m.constructed or (endless and receiver.id in m.given_objects):
         step = any(frame.receiver == receiver for frame in m.frames[:-1])
         shown = frozenset(name for name, value in frame.env.names.items() if _is_own_memory(m, value))
-        key, kept = f"{cls.module}:{cls.qualname}", m.call in m.targets and _is_kept(m, receiver)
-        m.driven.add(Driven(key, func.function.name, endless, step, shown, kept))
+        key, name = (receiver.id, func.function.name), func.function.name
+        m.calls_of[key] = times = m.calls_of.get(key, 0) + 1
+        of, kept = f"{cls.module}:{cls.qualname}", m.call in m.targets and _is_kept(m, receiver)
+        m.driven.add(Driven(of, name, endless, step, receiver.id, times, shown, kept))
 
 
 def _is_kept(m: Machine, receiver: HeapV) -> bool:

@@ -181,16 +181,18 @@ def _passes(m: Machine, turns: int, source: Value = NONE, last: int = 0) -> Iter
     ``for row in rows: page = pinned(row); upload(page)``: the second pass drops what the first one allocated,
     and only the allocation of a third may get the same memory. ``front, back = back, front`` at the end of
     each pass: the third is the first that meets again what another one used. ``yield batch``, and then
-    ``batch = coming``: what the last pass still holds of an earlier one, the next may drop.
+    ``batch = coming``: what the last pass still holds of an earlier one, the next may drop. What is called
+    may go around a ring: ``self.at = (self.at + 1) % 2``.
     """
     born, begin, mark = len(m.buffers), len(m.ops), lifetime.mark(m)
+    around, m.numbers.around = m.numbers.around, 0
     stood: list[Arrangement] = []
     turn = 0
     while True:
         if turn >= turns - 1 and loop_steps.is_busy(m, begin):
             stood.append(arrangement.of(m, m.frame.env.names.items(), born))
         goes_on = arrangement.comes_around(stood) or lengths.is_promised(m, source, turn + last)
-        if turn >= turns and not (turn < SURE_TURNS and goes_on):
+        if turn >= turns and not (turn < SURE_TURNS and (goes_on or _comes_back(m, begin, turn))):
             break
         mark = lifetime.mark(m)
         yield turn
@@ -201,6 +203,12 @@ def _passes(m: Machine, turns: int, source: Value = NONE, last: int = 0) -> Iter
         turn += 1
     if turns and lifetime.came_back(m, mark):
         yield turn
+    m.numbers.around = max(m.numbers.around, around)
+
+
+def _comes_back(m: Machine, begin: int, turn: int) -> bool:
+    """Whether the next pass of an outermost loop is the first that comes back to a slot of a ring."""
+    return m.loops == 1 and turn <= m.numbers.around and loop_steps.is_busy(m, begin)
 
 
 def turns_for(m: Machine, s: ir.For | ir.While) -> int:

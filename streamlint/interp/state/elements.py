@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp.state import names, symbols
+from streamlint.interp.state import names, numbers, symbols
 from streamlint.interp.state.symbols import text_of
 from streamlint.interp.state.values import (
     NONE,
@@ -88,13 +88,13 @@ def along(view: BufferV, name: str, args: list[Value]) -> BufferV:
         case "narrow", [ConstV(0), start, length]:
             first, many = symbol_of(start), symbol_of(length)
             if start == ConstV(0):
-                return BufferV(view.id, (*view.region, SymbolSlice(None, text_of(many))), view.flavor)
-            bounds = SymbolSlice(text_of(first), text_of(symbols.Binary("+", first, many)))
+                return BufferV(view.id, (*view.region, SymbolSlice(None, _place(many))), view.flavor)
+            bounds = SymbolSlice(_place(first), _place(symbols.Binary("+", first, many)))
             return BufferV(view.id, (*view.region, bounds), view.flavor)
         case "select", [ConstV(0), ConstV(int() as at)] if at >= 0:
             return BufferV(view.id, (*view.region, Interval(at, at + 1)), view.flavor)
         case "select", [ConstV(0), at]:
-            return BufferV(view.id, (*view.region, Symbol(text_of(symbol_of(at)))), view.flavor)
+            return BufferV(view.id, (*view.region, _place(symbol_of(at))), view.flavor)
         case _:
             return view
 
@@ -115,7 +115,12 @@ def selector(at: Value) -> Selector:
                 return Interval(first, UNBOUNDED)
             return SymbolSlice(None if first == 0 else _bound(lo), _bound(hi))
         case _:
-            return Symbol(text_of(symbol_of(at)))
+            return _place(symbol_of(at))
+
+
+def _place(at: symbols.Symbol) -> Symbol:
+    base, far = numbers.linear(at)
+    return Symbol(text_of(base), far)
 
 
 def rows(m: Machine, view: BufferV, index: Value) -> BufferV:
@@ -135,7 +140,7 @@ def rows(m: Machine, view: BufferV, index: Value) -> BufferV:
 def selector_of(at: symbols.Symbol) -> Selector:
     """The same for an index of which only the symbol is there."""
     number = symbols.number(at)
-    return Interval(number, number + 1) if number is not None else Symbol(text_of(at))
+    return Interval(number, number + 1) if number is not None else _place(at)
 
 
 ANY_ROW = selector_of(symbols.EACH)
@@ -154,8 +159,8 @@ def _number(bound: Value | None) -> int | None:
             return None
 
 
-def _bound(bound: Value | None) -> str | None:
-    return None if bound is None or bound == NONE else text_of(symbol_of(bound))
+def _bound(bound: Value | None) -> Symbol | None:
+    return None if bound is None or bound == NONE else _place(symbol_of(bound))
 
 
 def sliced(items: list[Value], at: SliceV) -> list[Value] | None:

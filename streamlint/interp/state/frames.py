@@ -86,6 +86,10 @@ class Driven(NamedTuple):
     ``for halo in self.halos: halo.start(x)`` does not, ``for row in rows: halo.start(row)`` does."""
     step: bool
     """Whether another method of the object does, as ``next`` calls ``self.preload()``."""
+    on: int = 0
+    """The object, by its number on the heap: what is called on one says nothing of the calls of another."""
+    times: int = 1
+    """Which call of it on one object this is."""
     shown: frozenset[str] = frozenset()
     """The parameters for which it passes memory of its own: what is pending on that then is seen there."""
     kept: bool = False

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from streamlint.source import Span
 
 
+LARGEST_RING = 4
+"""What goes around more slots is not followed until it comes back: ``step % 10 == 0`` asks for none."""
+
+
 @frozen()
 class Counted:
     """What a test was asked of the last time: a number that may be counted on, and its answer."""
@@ -54,8 +58,15 @@ class Numbers:
     """Tests of what a number leaves, ``step % 10 == 0``: see ``python/later_passes.py``."""
     halves: dict[tuple[int, Symbol], int] = field(default_factory=dict)
     """Lists of the first so many elements of another one, by that and the number: ``pool[:n]``."""
+    around: int = 0
+    """The slots of the largest ring around which the open loops go: 3 of ``self.at = (self.at + 1) % 3``."""
     picks: dict[int, Symbol] = field(default_factory=dict)
     """The number that picks one of so many slots, and of which nothing is known: ``pages[layer % 2]``."""
+
+    def goes_around(self, op: str, by: object) -> None:
+        """A number is reduced by a known one, which may be that of slots."""
+        if op == "%" and isinstance(by, int) and by <= LARGEST_RING:
+            self.around = max(self.around, by)
 
     def are_counted_from(self, base: Symbol) -> bool:
         """Whether it is a number, and ``base - 1`` too: of something else it may be a tensor."""

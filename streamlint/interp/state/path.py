@@ -185,7 +185,9 @@ class Path:
     given_objects: set[int] = field(default_factory=set)
     """Objects of classes of the tree that it gets from unseen code."""
     driven: set[Driven] = field(default_factory=set)
-    """Methods called on these."""
+    """Methods called on these, ..."""
+    calls_of: dict[tuple[int, str], int] = field(default_factory=dict)
+    """... and how often, by the object and the name."""
     constructing: bool = False
     """Whether the object that the entry is about is being made; its branches are explored last."""
     did: object = None
@@ -197,6 +199,8 @@ class Path:
     loops: int = 0
     loops_end: int = 0
     """How many loops are open, and the step after which those of known length make no further pass."""
+    taken: int = 0
+    """How many elements code has taken out of containers: ``free.pop()``."""
     left_elements: bool = False
     """Whether a loop did not come by all elements of a list that the program has filled."""
     endless: int = 0
