@@ -19,7 +19,7 @@ from streamlint.interp.state import at_work, counted, symbols
 from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.scope import Scope, Target
 from streamlint.interp.state.values import ApiV, ClassV, FuncV
-from streamlint.models import python
+from streamlint.models import host, python
 from streamlint.models import torch as torch_model
 from streamlint.trace import Evidence, Space
 
@@ -436,6 +436,8 @@ def _of_symbol(m: Machine, symbol: Symbol) -> Fact:
             return PLAIN
         if any(path.startswith("numpy.random.") for path in called):
             return kinds.tensor(Space.PAGEABLE)
+    if isinstance(symbol, symbols.Attr) and symbol.name in host.ARRAY_META and symbol.of in m.of_numpy:
+        return PLAIN
     if not m.of_numpy.isdisjoint(chain):
         return kinds.tensor(Space.PAGEABLE)
     for one in reversed(chain):

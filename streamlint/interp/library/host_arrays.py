@@ -197,21 +197,18 @@ def function(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value],
     if out is not None and not (reads and not kwargs.get("dtype")):
         return out
     given = m.result(path, span)
-    if reads or path in host.MAKES_NUMBERS or all(_is_of_host(m, value) for value in args):
+    if reads or path in host.MAKES_NUMBERS or _are_of_host(m, args):
         # numpy.abs(page), of which page.max() is asked then: it is an array of NumPy's itself.
         m.of_numpy.add(given.symbol)
     return given
 
 
-def _is_of_host(m: Machine, value: Value) -> bool:
-    """Whether it is surely no array of another library, to which NumPy would leave the work."""
-    match value:
-        case ConstV() | ApiV():
-            return True
-        case TupleV(items):
-            return all(_is_of_host(m, item) for item in items)
-        case SymV(symbol):
-            said = known.of_value(m, symbol)
-            return said.kind is Kind.PLAIN or said.space is Space.PAGEABLE
-        case _:
-            return False
+def _are_of_host(m: Machine, values: list[Value]) -> bool:
+    """Whether there is an array of the host, and none of another library, to which NumPy leaves the work."""
+    said = [known.of_value(m, value.symbol) for value in values if isinstance(value, SymV)]
+    others = [value for value in values if not isinstance(value, (SymV, ConstV, ApiV))]
+    return (
+        not others
+        and any(fact.space is Space.PAGEABLE for fact in said)
+        and all(fact.space is Space.PAGEABLE or fact.kind is Kind.PLAIN for fact in said)
+    )

@@ -17,7 +17,7 @@ from streamlint.interp.python import (
     objects,
     walks,
 )
-from streamlint.interp.state import elements, lengths, names, symbols
+from streamlint.interp.state import counted, elements, lengths, names, symbols
 from streamlint.interp.state.numbers import behind, linear
 from streamlint.interp.state.values import (
     NONE,
@@ -138,9 +138,11 @@ def _is_plain_sequence(m: Machine, value: Value) -> bool:
 def _range(m: Machine, args: list[Value]) -> Value:
     numbers = [a.value for a in args if isinstance(a, ConstV) and isinstance(a.value, int)]
     if len(numbers) == len(args) and numbers and not (len(numbers) == 3 and numbers[2] == 0):
-        counted = range(*numbers)[: LISTED + 1]
-        if len(counted) <= LISTED:
-            return m.new_list((ConstV(i) for i in counted), kind="range")
+        listed = range(*numbers)[: LISTED + 1]
+        if len(listed) <= LISTED:
+            return m.new_list((ConstV(i) for i in listed), kind="range")
+    if len(args) == 2 and (last := counted.last_passes(m, args[0], args[1])) is not None:
+        return m.new_list((ConstV(i) for i in last), kind="range")
     start = args[0] if len(args) > 1 else ConstV(0)
     step = args[2] if len(args) > 2 else ConstV(1)
     if isinstance(start, (ConstV, SymV)) and isinstance(step, ConstV):

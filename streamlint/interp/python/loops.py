@@ -132,6 +132,7 @@ def _turns(m: Machine, s: ir.For, walked: Walked, source: Value) -> Iterator[Val
     # for i in range(n): ring.push(i): the slots may be computed in what the loop calls.
     turns = INDEXED_TURNS if by_number and m.loops == 1 else turns_for(m, s)
     asked = walks.asked_for(m, source, s.iter.span)[:SURE_TURNS]
+    beside = len(asked) - walks.first_of_others(m, source, len(asked))
     # Beside what is known to be there stands what nothing is known of.
     known = min(walks.known_by_number(m, source), SURE_TURNS)
     turns = 0 if walks.is_filled(m, source) else max(turns, len(asked) + max(known, 1))
@@ -141,7 +142,7 @@ def _turns(m: Machine, s: ir.For, walked: Walked, source: Value) -> Iterator[Val
     last = joined_lists.many_at_end(m, source) if step is None else 0
     try:
         for turn in _passes(m, planned, source, last):
-            if lengths.has_ended(m, source, turn):
+            if lengths.has_ended(m, source, turn - beside):
                 last = 0
                 break
             lengths.begins(m, source, turn, min(planned, SURE_TURNS - 1) + last)
@@ -152,7 +153,7 @@ def _turns(m: Machine, s: ir.For, walked: Walked, source: Value) -> Iterator[Val
             if walks.is_filled(m, source):
                 return
             if step is None:
-                yield containers.nth(m, source, turn, s.iter.span)
+                yield containers.nth(m, source, turn - beside, s.iter.span)
                 continue
             try:
                 item = m.python.call(m, step, [], {}, s.iter.span)

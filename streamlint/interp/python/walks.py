@@ -65,6 +65,23 @@ def asked_for(m: Machine, value: Value, span: Span) -> list[Value]:
             return []
 
 
+def first_of_others(m: Machine, value: Value, asked: int) -> int:
+    """The number of the first element that a walk comes by behind those of ``asked_for``.
+
+    ``use(lanes[k]); use(lanes[0])``, then ``for s in lanes: wait(s)``: the first lane is among the others.
+    """
+    held = m.heap[value.id] if isinstance(value, HeapV) else None
+    match held:
+        case HeapObject(role="enumerate", items=[_, inner]):
+            return first_of_others(m, inner, asked)
+        case HeapObject(role="zip" | "slice"):
+            return 0
+        case HeapObject(shape=Shape.LIST | Shape.SET, role="", items=known):
+            return min(len(known), asked)
+        case _:
+            return asked
+
+
 def one_after_the_other(m: Machine, parts: list[Value], span: Span) -> HeapV:
     """``itertools.chain(firsts, seconds)``"""
     listed = [elements.listed(m, part) for part in parts]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.interp.state import elements, symbols
+from streamlint.interp.state.numbers import linear
 from streamlint.interp.state.values import ConstV, HeapV, SymV, Value
 
 if TYPE_CHECKING:
@@ -29,6 +30,42 @@ def note(m: Machine, source: Value, passes: int) -> None:
             m.numbers.counts[end] = start + passes
         case [ConstV(), SymV(symbol)] if passes:
             m.numbers.counts[symbol] = passes
+
+
+def last_passes(m: Machine, start: Value, end: Value) -> range | None:
+    """``range(max(0, n - depth), n)`` behind a loop over ``range(n)``: its last passes, once more."""
+    if not isinstance(start, SymV) or not isinstance(end, SymV) or end.symbol not in m.numbers.counts:
+        return None
+    first = _number(m, start.symbol)
+    return range(first, m.numbers.counts[end.symbol]) if first is not None and first >= 0 else None
+
+
+def _number(m: Machine, symbol: Symbol) -> int | None:
+    """What is computed of numbers that loops and rings have shown."""
+    match symbol:
+        case symbols.Const(kind, int() as number) if kind is int:
+            return number
+        case symbols.Call(symbols.Name("max" | "min" as name), [_, _, *_] as args):
+            known = [one for arg in args if (one := _number(m, arg)) is not None]
+            return None if len(known) < len(args) else max(known) if name == "max" else min(known)
+        case symbols.Binary("+" | "-" as op, left, right) if _shown(m, symbol) is None:
+            sides = _number(m, left), _number(m, right)
+            if sides[0] is None or sides[1] is None:
+                return None
+            return sides[0] + sides[1] if op == "+" else sides[0] - sides[1]
+        case _:
+            return _shown(m, symbol)
+
+
+def _shown(m: Machine, symbol: Symbol) -> int | None:
+    """A number that a loop went up to, or a ring has slots, and what is so far behind one: ``n - 1``."""
+    base, far = linear(symbol)
+    for end, many in m.numbers.counts.items():
+        other, behind = linear(end)
+        if other is base:
+            return many + far - behind
+    slots = m.numbers.slots.get(m.numbers.alike.get(base, base))
+    return None if slots is None else slots + far
 
 
 def length(m: Machine, source: Value) -> int | None:
