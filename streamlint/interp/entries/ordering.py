@@ -32,7 +32,7 @@ def elsewhere(module: ir.Module, order: Sequence[ir.FunctionDecl], methods: Meth
             # average() is a step of reduce(), which forks before it and joins after it.
             or (decl.name not in ("__init__", first.name, *first.members) and first.name in decl.members)
         )
-        and joins.orders_for_others(module, decl, methods.by_name, methods.reach[decl.name])
+        and joins.orders_for_others(module, decl, methods.by_name)
     )
 
 
