@@ -89,23 +89,17 @@ def make(
     where = _where(m, kwargs, like, span)
     made = _made(m, name, where, args, kwargs, span, like)
     if name in model.DRAWS_INDICES:
-        _draws(m, made, args, kwargs)
+        _draws(m, made, args)
     return made
 
 
-def _draws(m: Machine, made: BufferV, args: list[Value], kwargs: dict[str, Value]) -> None:
-    """``torch.randint(n, (k,))``, ``torch.randint(0, n, (k,))``, ``torch.randperm(n)``: of which numbers below."""
+def _draws(m: Machine, made: BufferV, args: list[Value]) -> None:
+    """``torch.randint(n, (k,))``, ``torch.randint(0, n, (k,))``, ``torch.randperm(n)``: below which number."""
     match [names.settle(m, one) for one in args]:
-        case [ConstV(0), ConstV(int()) | SymV() as end, _] | [SymV() as end] | [SymV() as end, _]:
-            pass
-        case [ConstV(0)] if "high" in kwargs:
-            end = names.settle(m, kwargs["high"])
-        case [ConstV(int()) as end] | [ConstV(int()) as end, _]:
-            pass
+        case [ConstV(0), end, _] | [end] | [end, _] if isinstance(end, (ConstV, SymV)) and end != ConstV(0):
+            m.forms.drawn[made.id] = symbols.text_of(symbol_of(end))
         case _:
-            return
-    if end != ConstV(0):
-        m.forms.drawn[made.id] = symbols.text_of(symbol_of(end))
+            pass
 
 
 def _made(
