@@ -94,7 +94,7 @@ def make(
 
 
 def _draws(m: Machine, made: BufferV, args: list[Value]) -> None:
-    """``torch.randint(n, (k,))``, ``torch.randint(0, n, (k,))``, ``torch.randperm(n)``: below which number."""
+    """``torch.randint(n, (k,))``, ``torch.randint(0, n, (k,))``, ``torch.randperm(n)``: below which one."""
     match [names.settle(m, one) for one in args]:
         case [ConstV(0), end, _] | [end] | [end, _] if isinstance(end, (ConstV, SymV)) and end != ConstV(0):
             m.forms.drawn[made.id] = symbols.text_of(symbol_of(end))
