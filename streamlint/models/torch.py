@@ -438,6 +438,8 @@ COMPILED_VIEW = "torch._C._dynamo.guards._reinterpret_tensor"
 LIKE_FACTORIES = frozenset(
     "empty_like zeros_like ones_like full_like rand_like randn_like randint_like".split()
 )
+DRAWS_INDICES = frozenset({"randint", "randperm"})
+"""Factories of numbers that may be any in a range."""
 SIZED = frozenset({"empty", "zeros", "ones", "rand", "randn"})
 """Factories whose plain arguments are the sizes."""
 NEW_METHODS = frozenset("new_empty new_zeros new_ones new_full new_tensor new_empty_strided".split())

@@ -127,7 +127,7 @@ def sequence(
 ) -> Entry:
     label = _label(construction.cls, order)
     names = tuple(decl.name for decl in order)
-    elsewhere = ordering.elsewhere(module, order, methods)
+    elsewhere = ordering.elsewhere(project, module, construction.cls, order, methods)
 
     def body(m: Machine) -> None:
         m.packs = methods.packs

@@ -14,13 +14,26 @@ if TYPE_CHECKING:
     from streamlint.interp.entries.pairs import Methods
     from streamlint.interp.state.project import Project
 
+_ORDERING: Kept[ir.ClassDecl, frozenset[str]] = Kept()
 _FORKED: Kept[ir.ClassDecl, frozenset[str]] = Kept()
 _STEPS: Kept[ir.ClassDecl, frozenset[str]] = Kept()
 _ENTERED: Kept[ir.ClassDecl, frozenset[str]] = Kept()
 
 
-def elsewhere(module: ir.Module, order: Sequence[ir.FunctionDecl], methods: Methods) -> frozenset[str]:
+def elsewhere(
+    project: Project,
+    module: ir.Module,
+    cls: ir.ClassDecl,
+    order: Sequence[ir.FunctionDecl],
+    methods: Methods,
+) -> frozenset[str]:
     """The methods that order streams, other than those called: callers may call them in between."""
+
+    def find() -> frozenset[str]:
+        every = methods.by_name
+        return frozenset(name for name in every if joins.orders_for_others(module, every[name], every))
+
+    ordering = project.once(_ORDERING, cls, find)
     first, names = order[0], {decl.name for decl in order}
     if methods.of_autograd.issuperset(names):
         return frozenset()
@@ -32,7 +45,7 @@ def elsewhere(module: ir.Module, order: Sequence[ir.FunctionDecl], methods: Meth
             # average() is a step of reduce(), which forks before it and joins after it.
             or (decl.name not in ("__init__", first.name, *first.members) and first.name in decl.members)
         )
-        and joins.orders_for_others(module, decl, methods.by_name, methods.reach[decl.name])
+        and decl.name in ordering
     )
 
 

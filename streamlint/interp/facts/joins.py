@@ -44,10 +44,16 @@ def chooses_streams(module: ir.Module, names: frozenset[str]) -> bool:
 
 
 def orders_for_others(
-    module: ir.Module, decl: ir.FunctionDecl, methods: Mapping[str, ir.FunctionDecl], reach: frozenset[str]
+    module: ir.Module, decl: ir.FunctionDecl, methods: Mapping[str, ir.FunctionDecl]
 ) -> bool:
-    """Whether a method orders streams, and may be called between two calls of others."""
-    return orders(module, reach) and not _gives_up_stream(decl, methods)
+    """Whether a method orders streams, and may be called between two calls of others.
+
+    It may do so by another one of its object: what ``next(self.source)`` and ``self.source.step()`` do is not
+    what its own class has by that name.
+    """
+    steps = (methods[name] for name in decl.own & methods.keys())
+    names = decl.names.union(*(one.names for one in steps))
+    return orders(module, names) and not _gives_up_stream(decl, methods)
 
 
 def _gives_up_stream(decl: ir.FunctionDecl, methods: Mapping[str, ir.FunctionDecl]) -> bool:

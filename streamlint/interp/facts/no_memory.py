@@ -13,19 +13,36 @@ from streamlint.trace import Evidence, HostAccess, Launch, Mode, Symbol
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from collections.abc import Set as AbstractSet
 
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.values import BufferV
-    from streamlint.trace import Access, BufferId, Op
+    from streamlint.trace import Access, BufferId, Op, Region
 
 _JOINS = "operator +"
 """Of what is no memory: two lists make one."""
 
 
 def is_waited_for(m: Machine, view: BufferV) -> None:
-    """``work.wait()``: tensors have nothing to wait for, and neither have the elements of one."""
-    if not _of_a_part(view.region) and m.buffers[view.id].kind is not Evidence.SHOWN:
+    """``work.wait()``: tensors have nothing to wait for, and neither have the elements of one.
+
+    Of what was unpacked (``rows, work = comm.start(x)``) the others may be tensors all the same.
+    """
+    if _of_a_part(view.region) or m.buffers[view.id].kind is Evidence.SHOWN:
+        return
+    if view.region and view.id in m.unpacked:
+        m.waited_for.add((view.id, view.region))
+    else:
         m.objects.add(view.id)
+
+
+def is_none(m: Machine, view: BufferV) -> bool:
+    """Whether something turned out to be no memory, or is a part of a result that did."""
+    return view.id in m.objects or _is_of(view.id, view.region, m.waited_for)
+
+
+def _is_of(number: BufferId, region: Region, parts: AbstractSet[tuple[BufferId, Region]]) -> bool:
+    return bool(parts) and any(number == of and region[: len(part)] == part for of, part in parts)
 
 
 def settle(m: Machine) -> None:
@@ -35,18 +52,23 @@ def settle(m: Machine) -> None:
             m.objects.update(
                 access.buffer for access in op.accesses if m.buffers[access.buffer].kind is not Evidence.SHOWN
             )
-    if m.objects:
-        m.ops = [_without(op, m.objects) for op in m.ops]
+    if m.objects or m.waited_for:
+        m.ops = [_without(m, op) for op in m.ops]
 
 
 def _makes(accesses: Iterable[Access], things: set[BufferId]) -> bool:
     return any(access.mode is Mode.WRITE and access.buffer in things for access in accesses)
 
 
-def _without(op: Op, things: set[BufferId]) -> Op:
+def _without(m: Machine, op: Op) -> Op:
     if not isinstance(op, (Launch, HostAccess)):
         return op
-    kept = tuple(a for a in op.accesses if a.buffer not in things or _of_a_part(a.region))
+    kept = tuple(
+        access
+        for access in op.accesses
+        if _of_a_part(access.region)
+        or not (access.buffer in m.objects or _is_of(access.buffer, access.region, m.waited_for))
+    )
     return op if len(kept) == len(op.accesses) else replace(op, accesses=kept)
 
 

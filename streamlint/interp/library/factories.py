@@ -17,13 +17,16 @@ from streamlint.interp.library import (
     storage,
     tensors,
 )
-from streamlint.interp.state import lifetime, names
+from streamlint.interp.state import lifetime, names, symbols
 from streamlint.interp.state.values import (
     FALSE,
     NONE,
     BufferV,
+    ConstV,
     Flavor,
+    SymV,
     Value,
+    symbol_of,
 )
 from streamlint.models import torch as model
 from streamlint.models.schema import Lib
@@ -84,6 +87,30 @@ def make(
     if name in model.FROM_PYTHON:
         _read_values(m, args, span)
     where = _where(m, kwargs, like, span)
+    made = _made(m, name, where, args, kwargs, span, like)
+    if name in model.DRAWS_INDICES:
+        _draws(m, made, args)
+    return made
+
+
+def _draws(m: Machine, made: BufferV, args: list[Value]) -> None:
+    """``torch.randint(n, (k,))``, ``torch.randint(0, n, (k,))``, ``torch.randperm(n)``: below which one."""
+    match [names.settle(m, one) for one in args]:
+        case [ConstV(0), end, _] | [end] | [end, _] if isinstance(end, (ConstV, SymV)) and end != ConstV(0):
+            m.forms.drawn[made.id] = symbols.text_of(symbol_of(end))
+        case _:
+            pass
+
+
+def _made(
+    m: Machine,
+    name: str,
+    where: _Where,
+    args: list[Value],
+    kwargs: dict[str, Value],
+    span: Span,
+    like: BufferV | None,
+) -> BufferV:
     if where.space.on_host:
         return replace(_on_host(m, name, where, kwargs, span), axes=_axes(m, name, args, like))
     sizes = [names.settle(m, size) for size in args] if _takes_sizes(name) else []

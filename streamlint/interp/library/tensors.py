@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from streamlint.frozen import replace
-from streamlint.interp.facts import classes, guesses, known
+from streamlint.interp.facts import classes, guesses, known, no_memory
 from streamlint.interp.facts.kinds import NO_MEMORY, Kind
 from streamlint.interp.library import (
     layout,
@@ -150,8 +150,8 @@ def buffers_in(
     found: list[BufferV] = []
     for value in values:
         match names.settle(m, value):
-            case BufferV(number) as view:
-                if number not in m.objects:
+            case BufferV() as view:
+                if not no_memory.is_none(m, view):
                     found.append(view)
             case TupleV(items) if depth:
                 found += within(items, depth=depth - 1)

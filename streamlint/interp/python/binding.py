@@ -144,6 +144,8 @@ def _unpack(m: Machine, targets: tuple[ir.Expr, ...], value: Value) -> None:
     items = elements.listed(m, value)
     starred = next((i for i, t in enumerate(targets) if isinstance(t, ir.Star)), None)
     if items is None or (starred is None and len(items) != len(targets)) or len(items) < len(targets) - 1:
+        if isinstance(value, BufferV) and value.flavor is Flavor.OPAQUE:
+            m.unpacked.add(value.id)
         for position, target in enumerate(targets):
             assign(m, target, containers.element(m, value, symbols.constant(position), target.span))
         return

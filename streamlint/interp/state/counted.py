@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.state import elements, symbols
 from streamlint.interp.state.numbers import linear
-from streamlint.interp.state.values import ConstV, HeapV, SymV, Value
+from streamlint.interp.state.values import ConstV, HeapV, SymV, Value, symbol_of
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -21,9 +21,14 @@ _FEW = 2
 
 
 def note(m: Machine, source: Value, passes: int) -> None:
-    """A loop over ``source`` has come to its end after so many passes."""
+    """A loop over ``source`` has come to its end after so many passes.
+
+    ``n = len(chunks)``, then ``for i, chunk in enumerate(chunks)``: ``n`` is as many.
+    """
     if isinstance(source, SymV) and passes:
         m.numbers.counts[source.symbol] = passes
+    if passes and elements.listed(m, walked := _walked(m, source)) is None:
+        m.numbers.counts[symbols.call("len", symbol_of(walked))] = passes
     held = m.heap[source.id] if isinstance(source, HeapV) else None
     match held.items if held is not None and held.role in ("range", "enumerate") else ():
         case [ConstV(int() as start), ConstV(1), SymV(end)]:
@@ -66,6 +71,16 @@ def _shown(m: Machine, symbol: Symbol) -> int | None:
             return many + far - behind
     slots = m.numbers.slots.get(m.numbers.alike.get(base, base))
     return None if slots is None else slots + far
+
+
+def _walked(m: Machine, source: Value) -> Value:
+    """``xs`` of ``enumerate(xs)``."""
+    held = m.heap[source.id] if isinstance(source, HeapV) else None
+    match held.items if held is not None and held.role == "enumerate" else ():
+        case [ConstV(), inner]:
+            return inner
+        case _:
+            return source
 
 
 def length(m: Machine, source: Value) -> int | None:

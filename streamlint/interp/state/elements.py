@@ -19,7 +19,18 @@ from streamlint.interp.state.values import (
     Value,
     symbol_of,
 )
-from streamlint.trace import UNBOUNDED, Interval, Origin, Region, Selector, Shifted, Symbol, SymbolSlice
+from streamlint.trace import (
+    UNBOUNDED,
+    Copy,
+    Interval,
+    Launch,
+    Origin,
+    Region,
+    Selector,
+    Shifted,
+    Symbol,
+    SymbolSlice,
+)
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -127,14 +138,34 @@ def rows(m: Machine, view: BufferV, index: Value) -> BufferV:
     """``pages[slots]``, where the program has computed ``slots``: other indices may name no row in common.
 
     ``slots = torch.arange(first, first + n)``. Those that somebody else gives, as ``torch.tensor(ids)`` too,
-    may be the same each time.
+    may be the same each time. Random ones, all that were drawn, come by any row sooner or later.
     """
-    if not isinstance(index, BufferV):
+    if not isinstance(index, BufferV) or _draws_from(m, view, index):
         return view
     known = m.buffers[index.id]
     if known.of_values or known.origin not in (Origin.RESULT, Origin.ALLOCATED):
         return view
     return BufferV(view.id, (*view.region, Shifted(text_of(symbol_of(index)))), view.flavor)
+
+
+def _draws_from(m: Machine, view: BufferV, index: BufferV) -> bool:
+    """``rows[torch.randint(0, n, (k,))]`` comes by any row, unless code puts more behind those ``n``."""
+    end = m.forms.drawn.get(index.id) if not index.region else None
+    if end is None:
+        return False
+    accesses = (a for op in m.ops if isinstance(op, (Launch, Copy)) for a in op.accesses)
+    begins = {begin for a in accesses if a.buffer == view.id for begin in map(_begin, a.region[:1])}
+    return end not in begins
+
+
+def _begin(selector: Selector) -> str | None:
+    match selector:
+        case SymbolSlice(lo=begin) | Symbol(text=begin):
+            return begin
+        case Interval(lo=number):
+            return str(number)
+        case _:
+            return None
 
 
 def selector_of(at: symbols.Symbol) -> Selector:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 class Forms:
     masks: set[BufferId] = field(default_factory=set)
     """Tensors of truth values: indexing with one gathers as many elements as are true."""
+    drawn: dict[BufferId, str] = field(default_factory=dict)
+    """Tensors of random numbers, and below which: as indices they meet what else is named."""
     tensors: set[Symbol] = field(default_factory=set)
     """Unknown values that were passed for a parameter which is annotated as a tensor."""
     dense: set[BufferId] = field(default_factory=set)

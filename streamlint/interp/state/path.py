@@ -42,6 +42,7 @@ from streamlint.trace import (
     Mode,
     Monitor,
     Op,
+    Region,
     Stream,
     StreamId,
     StreamKind,
@@ -129,6 +130,10 @@ class Path:
     """What comprehensions have asked of elements that they took, and whether for the opposite."""
     plain: set[Symbol] = field(default_factory=set)
     """Unknown values that were passed where an annotation wants a number or the like."""
+    unpacked: set[BufferId] = field(default_factory=set)
+    """What unseen code gave as several things: ``rows, work = comm.start(x)``."""
+    waited_for: set[tuple[BufferId, Region]] = field(default_factory=set)
+    """Those of them that are no memory: ``work``."""
     objects: set[BufferId] = field(default_factory=set)
     """What was taken for a tensor and turned out to be a module: ``build().cuda().eval()``."""
     modules: set[Symbol] = field(default_factory=set)
