@@ -77,6 +77,8 @@ class Machine(Path):
     entry: str
     default_stream: StreamKind = StreamKind.LEGACY
     frames: list[Frame] = field(default_factory=list)
+    imports: bool = False
+    """Whether it only computes what a module does when it is imported: ``python/first_values.py``."""
     watch: Watch | None = None
     most_steps: int = LIMITS.path_steps
     most_ops: int = LIMITS.path_ops
