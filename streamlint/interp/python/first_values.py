@@ -2,8 +2,9 @@
 
 ``torch_dev, device_type = get_torch_device()`` looks through a registry that functions fill, and is asked for
 on each path of all entries that use ``torch_dev``. It is computed on a machine of its own, as if nothing had
-run before. If it comes to something that leads nowhere (a name of a library, a number, a function), it does so
-on all paths that answer its open tests alike: they are asked these tests, in their order, and nothing is run.
+run before. If it comes to something that leads nowhere (a name of a library, a number, a function, an unknown
+``logger``), it does so on all paths that answer its open tests alike: they are asked these tests, in their
+order, and nothing is run.
 """
 
 from __future__ import annotations
@@ -14,18 +15,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from streamlint.frozen import frozen
 from streamlint.interp.facts import modules
 from streamlint.interp.python import functions
+from streamlint.interp.state import symbols
 from streamlint.interp.state.decisions import Oracle
 from streamlint.interp.state.ends import Cut, PathEnds
 from streamlint.interp.state.frames import Frame
 from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.machine import Machine
-from streamlint.interp.state.values import ApiV, ClassV, ConstV, Env, FuncV, ModuleV, Value
+from streamlint.interp.state.values import ApiV, ClassV, ConstV, Env, FuncV, ModuleV, SymV, Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from streamlint import ir
     from streamlint.interp.state.symbols import Symbol
+    from streamlint.source import Span
 
 _O = TypeVar("_O", bound=Oracle)
 
@@ -55,10 +58,16 @@ class _Computed:
     steps: int
     covered: frozenset[str]
     left_out: frozenset[str]
+    makers: Mapping[Symbol, str]
+    """Where it is unknown, what has given it ..."""
+    roles: Mapping[Symbol, Value]
+    """... and what code has put into it: ``logger.propagate = False``."""
 
 
 _VARIABLES: Kept[tuple[str, str, bool], list[_Computed]] = Kept()
 """By module and name, and whether a constructor asks."""
+_NUMBERS: Kept[Span, int] = Kept()
+"""Calls that stand for the statements: ``torch_dev, device_type = get_torch_device()`` is one for both."""
 
 
 def at_import(m: Machine, module: ir.Module, name: str, written: ir.Expr) -> Value | None:
@@ -94,6 +103,9 @@ def _computed(m: Machine, module: ir.Module, written: ir.Expr) -> _Computed:
         project=m.project, python=m.python, oracle=oracle, entry=m.entry, default_stream=m.default_stream
     )
     own.imports = True
+    # One function may have given ``logger`` to two modules: what is unknown of one says nothing of the other.
+    numbers = m.project.kept(_NUMBERS)
+    own.call = numbers.setdefault(written.span, -1 - len(numbers))
     own.constructing = m.constructing
     own.steps, own.most_steps, own.most_ops = m.steps, m.most_steps, m.most_ops
     own.frames.append(Frame(Env({}, module.name), module.name, touches=False))
@@ -104,11 +116,22 @@ def _computed(m: Machine, module: ir.Module, written: ir.Expr) -> _Computed:
         value = None
     finally:
         left_out, m.project.budgets.left_out = frozenset(m.project.budgets.left_out), outer
-    if value is not None and (own.cut or not _is_plain(value) or _leaves_something(own)):
+    makers, roles = _told_of(own, value)
+    leads = value is None or not all(map(_is_plain, (value, *roles.values())))
+    if leads or own.cut or _leaves_something(own):
         value = None
     asked = {each.key for each in oracle.heard}
     told = {key: answer for key, answer in oracle.memo.items() if key not in before and key not in asked}
-    return _Computed(value, tuple(oracle.heard), told, own.steps - m.steps, frozenset(own.covered), left_out)
+    return _Computed(
+        value,
+        tuple(oracle.heard),
+        told,
+        own.steps - m.steps,
+        frozenset(own.covered),
+        left_out,
+        makers,
+        roles,
+    )
 
 
 def _take(m: Machine, found: _Computed) -> Value | None:
@@ -119,6 +142,8 @@ def _take(m: Machine, found: _Computed) -> Value | None:
             m.oracle.answer(key, answer)
     m.steps += found.steps
     m.covered |= found.covered
+    m.makers.update(found.makers)
+    m.roles.update(found.roles)
     m.project.budgets.left_out |= found.left_out
     return found.value
 
@@ -135,10 +160,19 @@ def _is_plain(value: Value) -> bool:
     match value:
         case ApiV() | ConstV() | ClassV() | ModuleV():
             return True
-        case FuncV(closure=None, receiver=None):
+        case FuncV(closure=None, receiver=None) | SymV(holds=()):
             return True
         case _:
             return False
+
+
+def _told_of(own: Machine, value: Value | None) -> tuple[dict[Symbol, str], dict[Symbol, Value]]:
+    """What has given an unknown value, and what it came from, and what code has put into it."""
+    if not isinstance(value, SymV):
+        return {}, {}
+    chain = (value.symbol, *symbols.owners(value.symbol))
+    made = {one: own.makers[one] for one in chain if one in own.makers}
+    return made, {place: held for place, held in own.roles.items() if symbols.is_under(place, value.symbol)}
 
 
 def _leaves_something(own: Machine) -> bool:
