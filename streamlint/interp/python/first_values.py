@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from streamlint.frozen import frozen
 from streamlint.interp.facts import modules
 from streamlint.interp.python import functions
-from streamlint.interp.state import symbols
+from streamlint.interp.state import snapshots, symbols
 from streamlint.interp.state.decisions import Oracle
 from streamlint.interp.state.ends import Cut, PathEnds
 from streamlint.interp.state.frames import Frame
 from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.machine import Machine
-from streamlint.interp.state.values import ApiV, ClassV, ConstV, Env, FuncV, ModuleV, SymV, Value
+from streamlint.interp.state.values import ApiV, ClassV, ConstV, Env, FuncV, HeapV, ModuleV, SymV, Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,13 +66,17 @@ class _Computed:
 
 _VARIABLES: Kept[tuple[str, str, bool], list[_Computed]] = Kept()
 """By module and name, and whether a constructor asks."""
+_FIRST_CALL = 1_000_000
 _NUMBERS: Kept[Span, int] = Kept()
-"""Calls that stand for the statements: ``torch_dev, device_type = get_torch_device()`` is one for both."""
+"""Numbers of calls, apart from those from outside, that stand for the statements.
+
+``torch_dev, device_type = get_torch_device()`` is one for both variables.
+"""
 
 
 def at_import(m: Machine, module: ir.Module, name: str, written: ir.Expr) -> Value | None:
     """What ``name = written`` at the top of a module gives."""
-    if not m.imports:
+    if m.imports is None:
         known: list[_Computed] = m.project.once(_VARIABLES, (module.name, name, m.constructing), list)
         found = _known(m, known)
         if found is None:
@@ -81,6 +85,12 @@ def at_import(m: Machine, module: ir.Module, name: str, written: ir.Expr) -> Val
         if found.value is not None:
             return _take(m, found)
     return modules.at_import(m, module, written)
+
+
+def came_by(m: Machine, value: HeapV) -> None:
+    """Notes the object of a variable, as it is at first."""
+    if m.imports is not None:
+        m.imports[value.id] = snapshots.copied(m.heap[value.id])
 
 
 def _known(m: Machine, known: list[_Computed]) -> _Computed | None:
@@ -102,10 +112,10 @@ def _computed(m: Machine, module: ir.Module, written: ir.Expr) -> _Computed:
     own = Machine(
         project=m.project, python=m.python, oracle=oracle, entry=m.entry, default_stream=m.default_stream
     )
-    own.imports = True
+    own.imports = {}
     # One function may have given ``logger`` to two modules: what is unknown of one says nothing of the other.
     numbers = m.project.kept(_NUMBERS)
-    own.call = numbers.setdefault(written.span, -1 - len(numbers))
+    own.call = numbers.setdefault(written.span, _FIRST_CALL + len(numbers))
     own.constructing = m.constructing
     own.steps, own.most_steps, own.most_ops = m.steps, m.most_steps, m.most_ops
     own.frames.append(Frame(Env({}, module.name), module.name, touches=False))
@@ -176,8 +186,13 @@ def _told_of(own: Machine, value: Value | None) -> tuple[dict[Symbol, str], dict
 
 
 def _leaves_something(own: Machine) -> bool:
-    """Whether it has made more than the value that later code may meet: a stream, memory, a hook."""
-    return bool(own.streams or own.events or own.buffers or own.hooks or functions.uncalled(own))
+    """Whether it has done more than to give a value, and later code may meet that.
+
+    It has made a stream, memory or a hook, or has filled a table: ``READY = register(HANDLERS)``.
+    """
+    if own.streams or own.events or own.buffers or own.hooks or own.replaced or functions.uncalled(own):
+        return True
+    return any(own.heap[number] != before for number, before in (own.imports or {}).items())
 
 
 @dataclass(slots=True)

@@ -58,6 +58,7 @@ def first_value(m: Machine, module: ir.Module, name: str) -> Value:
         registries.fill(m, module, name)
         registering.opened(m, module.name, name, value, module.functions.values())
         add_sample(m, [module], name, m.heap[value.id])
+        first_values.came_by(m, value)
     if not isinstance(value, ConstV):
         return value
     setters = [decl for decl in ir.all_functions(module) if name in decl.globals]
