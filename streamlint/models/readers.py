@@ -58,6 +58,8 @@ _FILLING_METHODS = {
     # https://docs.h5py.org/en/stable/high/dataset.html#h5py.Dataset.read_direct
     "h5py.File": frozenset({"read_direct"}),
 }
+FILLING_METHODS = frozenset[str]().union(*_FILLING_METHODS.values())
+"""All of them, whosever they are."""
 _RESULTS = {
     # OpenCV names what its functions write: ``cv2.resize(frame, size, dst=page)``.
     "cv2": frozenset({"dst"}),

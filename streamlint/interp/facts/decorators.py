@@ -42,13 +42,13 @@ def chosen(project: Project, function: ir.FunctionDecl | ir.Function, among: Con
 
 def kernel_of(project: Project, function: ir.FunctionDecl | ir.Function) -> Lib | None:
     """Whose kernel a function is; None for a plain function."""
-    path = chosen(project, function, models.KERNEL_DECORATORS)
+    path = chosen(project, function, models.KERNEL_DECORATORS) if function.decorators else None
     return models.KERNEL_DECORATORS[path] if path is not None else None
 
 
 def is_foreign(project: Project, function: ir.FunctionDecl | ir.Function) -> bool:
     """Whether a compiler that is not modelled takes the body: ``@cute.jit``, ``@jax.jit``."""
-    return any(
+    return bool(function.decorators) and any(
         path in jax.COMPILES
         or (
             "." in path

@@ -429,23 +429,22 @@ def of_value(m: Machine, symbol: Symbol) -> Fact:
 
 
 def _of_symbol(m: Machine, symbol: Symbol) -> Fact:
-    chain = (symbol, *symbols.owners(symbol))
     if symbols.has(symbol, symbols.Call):
-        called = [symbols.function_called(one) for one in chain]
+        called = [symbols.function_called(one) for one in (symbol, *symbols.owners(symbol))]
         if not python.GIVES_NUMBER.isdisjoint(called):
             return PLAIN
         if any(path.startswith("numpy.random.") for path in called):
             return kinds.tensor(Space.PAGEABLE)
     if isinstance(symbol, symbols.Attr) and symbol.name in host.ARRAY_META and symbol.of in m.of_numpy:
         return PLAIN
-    if not m.of_numpy.isdisjoint(chain):
+    if m.of_numpy and not m.of_numpy.isdisjoint((symbol, *symbols.owners(symbol))):
         return kinds.tensor(Space.PAGEABLE)
-    for one in reversed(chain):
-        if isinstance(one, symbols.Item):
-            if counted.gives_numbers(m, one.of):
-                return PLAIN
-            whole = _part(of_value(m, one.of))
-            return _element(m, one) if whole.kind is Kind.UNKNOWN and one is symbol else whole
+    item = _outermost_item(symbol)
+    if item is not None:
+        if counted.gives_numbers(m, item.of):
+            return PLAIN
+        whole = _part(of_value(m, item.of))
+        return _element(m, item) if whole.kind is Kind.UNKNOWN and item is symbol else whole
     facts = facts_of(m.project)
     if symbol in m.parameters:
         scope, name = m.parameters[symbol]
@@ -464,6 +463,15 @@ def _of_symbol(m: Machine, symbol: Symbol) -> Fact:
             return facts.of_member(module, symbols.last_name(symbol))
         case _:
             return NOTHING
+
+
+def _outermost_item(symbol: Symbol) -> symbols.Item | None:
+    """``batches[0]`` of ``batches[0].parts[1].x``"""
+    found = None
+    if symbols.has(symbol, symbols.Item):
+        for one in (symbol, *symbols.owners(symbol)):
+            found = one if isinstance(one, symbols.Item) else found
+    return found
 
 
 def _element(m: Machine, item: symbols.Item) -> Fact:

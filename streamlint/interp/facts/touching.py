@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _TOUCHES: Kept[ir.FunctionDecl, bool] = Kept()
 _FOLLOWS: Kept[ir.FunctionDecl, bool] = Kept()
+_USES_TOUCHING: Kept[ir.FunctionDecl, bool] = Kept()
+_MAKES_HOLDER: Kept[ir.FunctionDecl, bool] = Kept()
 _LEADING: Kept[str, frozenset[str]] = Kept()
 _TELLING: Kept[str, frozenset[str]] = Kept()
 _HOLDERS: Kept[str, frozenset[str]] = Kept()
@@ -48,8 +50,14 @@ def names_in(function: ir.Function) -> frozenset[str]:
 
 def uses_touching(project: Project, decl: ir.Function | ir.FunctionDecl) -> bool:
     """Whether a function uses the name of one of its module that may touch a stream."""
-    module = project.module(decl.module) if isinstance(decl, ir.FunctionDecl) else None
-    if module is None or not isinstance(decl, ir.FunctionDecl):
+    return isinstance(decl, ir.FunctionDecl) and project.once(
+        _USES_TOUCHING, decl, lambda: _uses_touching(project, decl)
+    )
+
+
+def _uses_touching(project: Project, decl: ir.FunctionDecl) -> bool:
+    module = project.module(decl.module)
+    if module is None:
         return False
     leading = project.once(_LEADING, decl.module, lambda: frozenset(_names_leading(project, module)))
     return not leading.isdisjoint(decl.names - {decl.name})
@@ -65,11 +73,17 @@ def makes_holder(project: Project, function: ir.Function | ir.FunctionDecl) -> b
 
     ``if device not in _STATES: _STATES[device] = DeviceState(device)``, and the state has a stream.
     """
-    module = project.module(function.module) if isinstance(function, ir.FunctionDecl) else None
-    if module is None or not isinstance(function, ir.FunctionDecl):
+    return isinstance(function, ir.FunctionDecl) and project.once(
+        _MAKES_HOLDER, function, lambda: _makes_holder(project, function)
+    )
+
+
+def _makes_holder(project: Project, decl: ir.FunctionDecl) -> bool:
+    module = project.module(decl.module)
+    if module is None:
         return False
     constructors = (
-        module.classes[name].methods.get("__init__") for name in function.called & module.classes.keys()
+        module.classes[name].methods.get("__init__") for name in decl.called & module.classes.keys()
     )
     return any(decl is not None and touches(project, decl) for decl in constructors)
 

@@ -80,6 +80,8 @@ def gives_itself(
 
 def is_given(m: Machine, value: SymV, args: list[Value]) -> None:
     """A module is called: what it is given first is a tensor, as far as anybody can see."""
+    if not args or isinstance(args[0], ConstV):
+        return
     match value.symbol:
         case symbols.Item(of) if m.makers.get(of) in model.MODULE_CONTAINERS:
             shown = True

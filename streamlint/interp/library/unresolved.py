@@ -220,10 +220,10 @@ def _is_untouched(m: Machine, number: BufferId) -> bool:
 
 def _is_made_for_effect(m: Machine, function: str | Symbol, *, of_python: bool) -> bool:
     """Whether nobody uses what a call gives: ``backend.finish()``, not ``log.info("x")`` of Python itself."""
-    came_from = () if isinstance(function, str) else map(symbols.function_called, symbols.owners(function))
-    if of_python or any(path.partition(".")[0] in sys.stdlib_module_names for path in came_from):
+    if of_python or m.frame.calling is None or m.frame.calling is not m.frame.unused:
         return False
-    return m.frame.calling is not None and m.frame.calling is m.frame.unused
+    came_from = () if isinstance(function, str) else map(symbols.function_called, symbols.owners(function))
+    return not any(path.partition(".")[0] in sys.stdlib_module_names for path in came_from)
 
 
 def _may_wait(function: str | Symbol) -> bool:
@@ -270,6 +270,8 @@ def _filled_by_reader(
         place = readers.result_place(function)
         return [*named, *(args[place : place + 1] if place is not None else ())]
     method = symbols.last_name(function)
+    if method not in readers.FILLING_METHODS:
+        return []
     givers = (m.makers.get(one) or symbols.function_called(one) for one in _givers(function))
     filled = any(giver and readers.fills_arguments(giver, method) for giver in givers)
     return [*args, *kwargs.values()] if filled else []

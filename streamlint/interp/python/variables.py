@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from streamlint import ir
 from streamlint.frozen import frozen
 from streamlint.interp.facts import decorators, modules, registering, scopes, touching
-from streamlint.interp.python import containers, registries, stream_sources, unseen_caller
+from streamlint.interp.python import containers, first_values, registries, stream_sources, unseen_caller
 from streamlint.interp.state import arguments, naming, symbols
 from streamlint.interp.state.ends import PathEnds
 from streamlint.interp.state.kept import Kept
@@ -49,7 +49,7 @@ def first_value(m: Machine, module: ir.Module, name: str) -> Value:
     """
     unknown = SymV(symbols.Attr(symbols.Name(module.name), name))
     written = scopes.assigned(module, name)
-    value = modules.at_import(m, module, written) if written is not None else None
+    value = first_values.at_import(m, module, name, written) if written is not None else None
     stream_sources.mark_used(m, value)
     if value is None:
         return unknown
@@ -58,6 +58,7 @@ def first_value(m: Machine, module: ir.Module, name: str) -> Value:
         registries.fill(m, module, name)
         registering.opened(m, module.name, name, value, module.functions.values())
         add_sample(m, [module], name, m.heap[value.id])
+        first_values.came_by(m, value)
     if not isinstance(value, ConstV):
         return value
     setters = [decl for decl in ir.all_functions(module) if name in decl.globals]

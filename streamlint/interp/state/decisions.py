@@ -39,6 +39,8 @@ class Worth(Enumeration):
 @frozen()
 class Decision:
     key: Symbol
+    test: Symbol
+    """What it asks, whichever element, pass or call asks: ``questions.of_any``."""
     label: str
     options: int
     chosen: int
@@ -105,7 +107,8 @@ class Oracle:
                 self.asked_again((key,))
             return self.memo[key]
         position = len(self.taken)
-        asked = questions.of_any(alike or key), default
+        test = questions.of_any(key)
+        asked = test if alike is None else questions.of_any(alike), default
         if position < len(self.forced):
             chosen = self.flipped[asked] = self.forced[position]
         elif key in self.beliefs:
@@ -113,7 +116,9 @@ class Oracle:
         else:
             # for key in batch: if isinstance(batch[key], Tensor): all of them before one among others.
             chosen = self.flipped.get(asked, default)
-        decision = Decision(key, label, options, chosen, relevant, leads=leads, tells=tells, known=known)
+        decision = Decision(
+            key, test, label, options, chosen, relevant, leads=leads, tells=tells, known=known
+        )
         self.taken.append(decision)
         self.answer(key, chosen)
         return chosen
@@ -338,19 +343,18 @@ class Exploration(Generic[T]):
 def _flips(oracle: Oracle, flip: _Flip) -> Iterator[tuple[Decision, list[_Flip]]]:
     """The paths that differ from one in one of its own answers, by that."""
     chosen = oracle.chosen
-    for position, test in _own(oracle, flip):
-        decision = oracle.taken[position]
+    for position, decision in _own(oracle, flip):
         others = (other for other in range(decision.options) if other != decision.chosen)
-        yield decision, [_Flip((*chosen[:position], other), (test, other)) for other in others]
+        yield decision, [_Flip((*chosen[:position], other), (decision.test, other)) for other in others]
 
 
 def _arms(oracle: Oracle, flip: _Flip) -> set[tuple[Symbol, int]]:
     """The arms that a path took, and which are not those of the path that it was flipped from."""
-    taken = {(test, oracle.taken[position].chosen) for position, test in _own(oracle, flip)}
+    taken = {(decision.test, decision.chosen) for _, decision in _own(oracle, flip)}
     return taken if flip.arm is None else {*taken, flip.arm}
 
 
-def _own(oracle: Oracle, flip: _Flip) -> list[tuple[int, Symbol]]:
-    """Where a path decided by itself, and what. That which it was flipped from has asked the tests before."""
-    positions = range(len(flip.forced), len(oracle.taken))
-    return [(position, questions.of_any(oracle.taken[position].key)) for position in positions]
+def _own(oracle: Oracle, flip: _Flip) -> Iterator[tuple[int, Decision]]:
+    """What a path decided by itself, and where. That which it was flipped from has asked the tests before."""
+    begin = len(flip.forced)
+    return enumerate(oracle.taken[begin:], begin)

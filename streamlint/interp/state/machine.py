@@ -77,6 +77,9 @@ class Machine(Path):
     entry: str
     default_stream: StreamKind = StreamKind.LEGACY
     frames: list[Frame] = field(default_factory=list)
+    imports: dict[int, HeapObject] | None = None
+    """Where it only computes what modules do at import (``python/first_values.py``), the objects of the
+    variables that it came by, as they were at first."""
     watch: Watch | None = None
     most_steps: int = LIMITS.path_steps
     most_ops: int = LIMITS.path_ops

@@ -109,12 +109,20 @@ def _not_reached(m: Machine, roots: Iterable[Value], missing: set[BufferId]) -> 
     scopes: cells.Seen = set()
     waiting: list[Value] = []
     moved, heap, same = m.life.moved, m.heap, m.life.same
-    of_objects = _in_objects(m)
+    of_objects, computed = _in_objects(m), _computed(m)
+    leads = bool(of_objects or computed)  # whether unknown values that hold nothing may lead to something
     for root in roots:
         waiting.append(root)
         while waiting:
             value = waiting.pop()
-            if isinstance(value, BufferV):
+            if isinstance(value, SymV):
+                waiting += [part for part in value.holds if type(part) in _HOLD]
+                if computed:
+                    chain = (value.symbol, *symbols.owners(value.symbol))
+                    waiting += [computed[one] for one in chain if one in computed]
+                if of_objects:
+                    waiting += of_objects.pop(stored.whole(value.symbol), ())
+            elif isinstance(value, BufferV):
                 if value.bare:
                     continue
                 if value.region and value.id in missing:
@@ -129,7 +137,11 @@ def _not_reached(m: Machine, roots: Iterable[Value], missing: set[BufferId]) -> 
                 if value.id not in seen:
                     seen.add(value.id)
                     held = heap[value.id]
-                    waiting += [part for part in _held_by(held) if type(part) in _HOLD]
+                    waiting += [
+                        part
+                        for part in _held_by(held)
+                        if type(part) in _HOLD and (leads or type(part) is not SymV or part.holds)
+                    ]
                     if of_objects and held.symbol is not None:
                         waiting += of_objects.pop(stored.whole(held.symbol), ())
             elif isinstance(value, CallbackV):
@@ -140,24 +152,20 @@ def _not_reached(m: Machine, roots: Iterable[Value], missing: set[BufferId]) -> 
                     waiting.append(value.func)
             else:
                 waiting += [part for part in inside(m, value, scopes) if type(part) in _HOLD]
-                if isinstance(value, SymV):
-                    waiting += _computed(m, value.symbol) if m.guesses else ()
-                    waiting += of_objects.pop(stored.whole(value.symbol), ()) if of_objects else ()
     return missing
 
 
-def _computed(m: Machine, symbol: Symbol) -> Iterator[Value]:
-    """What an operator on unknown values gave that turned out to be a tensor: ``squares = x * x``."""
-    for one in (symbol, *symbols.owners(symbol)):
-        if one in m.guesses and one in m.roles:
-            yield m.roles[one]
+def _computed(m: Machine) -> dict[Symbol, Value]:
+    """What operators on unknown values gave that turned out to be tensors: ``squares = x * x``."""
+    roles = m.roles
+    return {symbol: roles[symbol] for symbol in m.guesses if symbol in roles}
 
 
 def _in_objects(m: Machine) -> dict[Symbol, list[Value]]:
     """What was put into unknown objects that nobody but the code at hand holds, by the object."""
     found: dict[Symbol, list[Value]] = defaultdict(list)
     for place, value in m.roles.items():
-        owner = stored.owned(place)
+        owner = symbols.taken_from(place)
         if owner is not None and type(value) in _HOLD:
             found[owner].append(value)
     return found
@@ -228,7 +236,8 @@ def _roots(m: Machine) -> Iterator[Value]:
     yield from (hook for found in m.hooks.values() for hook in found)
     # with OffloadActivations(): loss = model(x). What autograd keeps was packed, and its hook unpacks it.
     yield from (value for one in m.saved for value in (one.unpack, one.packed))
-    yield from (v for place, v in m.roles.items() if stored.owned(place) is None and place not in m.guesses)
+    taken_from, guesses = symbols.taken_from, m.guesses
+    yield from [v for place, v in m.roles.items() if taken_from(place) is None and place not in guesses]
     yield from m.remembered.values()
     yield from m.life.moved.values()
     yield from (one.does for one in m.life.finalizers.values() if one is not None)

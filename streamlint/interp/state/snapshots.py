@@ -26,14 +26,14 @@ def take(m: Machine) -> dict[str, object]:
 
     Values are immutable and shared; variables of closures are shared too.
     """
-    return {name: _copied(value) for name, value in zip(_STATE, _VALUES(m), strict=True)}
+    return {name: copied(value) for name, value in zip(_STATE, _VALUES(m), strict=True)}
 
 
 def restore(m: Machine, state: dict[str, object]) -> None:
     """Continues as the machine did whose ``state`` this is; the op that opened the trace stays."""
     first = m.ops[0]
     for name, value in state.items():
-        setattr(m, name, _copied(value))
+        setattr(m, name, copied(value))
     m.ops[0] = first
 
 
@@ -41,7 +41,7 @@ _STATE = tuple(f.name for f in fields(Path))
 _VALUES = attrgetter(*_STATE)
 
 
-def _copied(value: Any) -> Any:  # noqa: ANN401
+def copied(value: Any) -> Any:  # noqa: ANN401
     """A copy of a container or a mutable record, and of those in it; the rest is immutable.
 
     All elements of a container are of one kind.
@@ -52,12 +52,12 @@ def _copied(value: Any) -> Any:  # noqa: ANN401
 
 def _dict(value: dict[Any, Any]) -> dict[Any, Any]:
     if value and type(next(iter(value.values()))) in _COPIES:
-        return {key: _copied(item) for key, item in value.items()}
+        return {key: copied(item) for key, item in value.items()}
     return value.copy()
 
 
 def _list(value: list[Any]) -> list[Any]:
-    return [_copied(item) for item in value] if value and type(value[0]) in _COPIES else value.copy()
+    return [copied(item) for item in value] if value and type(value[0]) in _COPIES else value.copy()
 
 
 def _record(kind: type, copied: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -74,5 +74,5 @@ _COPIES: dict[type, Callable[[Any], Any]] = {
     # Most of what a path has are these. What they hold is values, and nothing that can change.
     HeapObject: _record(HeapObject, lambda part: part.copy() if type(part) in _FILLED else part),
     Stepped: Stepped.copied,
-    **{kind: _record(kind, _copied) for kind in (Lifetimes, Captures, Recording, Forms, Numbers, Stores)},
+    **{kind: _record(kind, copied) for kind in (Lifetimes, Captures, Recording, Forms, Numbers, Stores)},
 }

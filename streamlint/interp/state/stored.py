@@ -37,12 +37,3 @@ def whole(symbol: Symbol) -> Symbol:
     while isinstance(symbol, (symbols.Attr, symbols.Item)):
         symbol = symbol.of
     return symbol
-
-
-def owned(symbol: Symbol) -> Symbol | None:
-    """The object that a place is a part of, if nobody but the code at hand is taken to hold that."""
-    if not symbols.has(symbol, symbols.Fresh):
-        return None
-    above = whole(symbol)
-    is_own = isinstance(above, symbols.Fresh) and symbols.function_called(above) == "next"
-    return above if is_own and above is not symbol else None

@@ -23,16 +23,19 @@ Plain: TypeAlias = "int | float | complex | str | bytes | bool | None"
 
 
 class _Symbol(metaclass=Once):
-    __slots__ = ("__weakref__", "_kinds", "_owner", "_text")
+    __slots__ = ("__weakref__", "_kinds", "_owner", "_taken", "_text")
 
     _kinds: int
     """Which kinds of symbols it is made of, its own too: a bit for each."""
     _owner: Symbol | None
     """See ``owner``."""
+    _taken: Symbol | None
+    """See ``taken_from``."""
 
     def _complete(self, parts: tuple[Any, ...]) -> None:
         self._kinds = _kinds_in(type(self), parts)
         self._owner = parts[0] if type(self) in _OWNED else None
+        self._taken = _taken_from(parts[0]) if type(self) in _PARTS_OF else None
 
 
 @frozen(eq=False)
@@ -222,6 +225,8 @@ _PLACES = {
 _BITS = {kind: 1 << number for number, kind in enumerate(_PARTS)}
 _OWNED = frozenset({Attr, Item, Call, Fresh})
 """What has the symbol, or gave it, is the first field of these."""
+_PARTS_OF = frozenset({Attr, Item})
+"""Parts of what has them."""
 
 
 def parts(symbol: Symbol) -> Iterator[Symbol]:
@@ -274,6 +279,21 @@ def call(name: str, *args: Symbol) -> Call:
 def owner(symbol: Symbol) -> Symbol | None:
     """What has it as an attribute or an element, or gave it when it was called."""
     return symbol._owner
+
+
+def taken_from(symbol: Symbol) -> Symbol | None:
+    """The object that it is a part of, if code got that from an iterator: ``next(batches)`` of its ``.lens``.
+
+    Nobody but the code at hand is taken to hold that.
+    """
+    return symbol._taken
+
+
+def _taken_from(whole: Symbol) -> Symbol | None:
+    """The same of what ``whole`` has."""
+    if type(whole) is Fresh:
+        return whole if function_called(whole) == "next" else None
+    return whole._taken
 
 
 def owners(symbol: Symbol) -> Iterator[Symbol]:
