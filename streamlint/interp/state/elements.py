@@ -160,8 +160,10 @@ def _draws_from(m: Machine, view: BufferV, index: BufferV) -> bool:
 
 def _begin(selector: Selector) -> str | None:
     match selector:
-        case SymbolSlice(lo=begin) | Symbol(text=begin):
-            return begin
+        case SymbolSlice():
+            return selector.lo
+        case Symbol():
+            return selector.text
         case Interval(lo=number):
             return str(number)
         case _:
