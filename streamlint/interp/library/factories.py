@@ -17,7 +17,7 @@ from streamlint.interp.library import (
     storage,
     tensors,
 )
-from streamlint.interp.state import lifetime, names, symbols
+from streamlint.interp.state import elements, lifetime, names
 from streamlint.interp.state.values import (
     FALSE,
     NONE,
@@ -97,7 +97,7 @@ def _draws(m: Machine, made: BufferV, args: list[Value]) -> None:
     """``torch.randint(n, (k,))``, ``torch.randint(0, n, (k,))``, ``torch.randperm(n)``: below which one."""
     match [names.settle(m, one) for one in args]:
         case [ConstV(0), end, _] | [end] | [end, _] if isinstance(end, (ConstV, SymV)) and end != ConstV(0):
-            m.forms.drawn[made.id] = symbols.text_of(symbol_of(end))
+            m.forms.drawn[made.id] = elements.selector_of(symbol_of(end))
         case _:
             pass
 

@@ -158,14 +158,14 @@ def _draws_from(m: Machine, view: BufferV, index: BufferV) -> bool:
     return end not in begins
 
 
-def _begin(selector: Selector) -> str | None:
+def _begin(selector: Selector) -> Selector | None:
     match selector:
-        case SymbolSlice(lo=begin) | Symbol(text=begin):
-            return begin
+        case SymbolSlice():
+            return selector.lo
         case Interval(lo=number):
-            return str(number)
+            return Interval(number, number + 1)
         case _:
-            return None
+            return selector
 
 
 def selector_of(at: symbols.Symbol) -> Selector:

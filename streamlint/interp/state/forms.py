@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from streamlint.interp.state.symbols import Symbol
     from streamlint.interp.state.values import Value
-    from streamlint.trace import BufferId
+    from streamlint.trace import BufferId, Selector
 
 
 @dataclass(slots=True)
 class Forms:
     masks: set[BufferId] = field(default_factory=set)
     """Tensors of truth values: indexing with one gathers as many elements as are true."""
-    drawn: dict[BufferId, str] = field(default_factory=dict)
+    drawn: dict[BufferId, Selector] = field(default_factory=dict)
     """Tensors of random numbers, and below which: as indices they meet what else is named."""
     tensors: set[Symbol] = field(default_factory=set)
     """Unknown values that were passed for a parameter which is annotated as a tensor."""
