@@ -21,6 +21,7 @@ from streamlint.trace import (
     DestroyEvent,
     DestroyStream,
     EndCapture,
+    Free,
     Record,
     SyncDevice,
     SyncEvent,
@@ -241,7 +242,7 @@ def _kept_alive(scene: Scene, evidence: Occurrence) -> Iterator[Fix]:
     user = order.stream_at(scene.trace, evidence.earlier)
     kept = scene.trace.buffers[evidence.buffer] if evidence.buffer is not None else None
     if user is not None and kept is not None and not kept.space.on_host:
-        for place in scene.places(evidence.earlier, evidence.later):
+        for place in scene.places(evidence.earlier, _given_up(scene.trace, evidence)):
             tensors = (text for text, value in place.sight.buffers(kept.id) if value.flavor is Flavor.TORCH)
             tensor = next(tensors, None)
             streams = (
@@ -254,6 +255,20 @@ def _kept_alive(scene: Scene, evidence: Occurrence) -> Iterator[Fix]:
                 yield Fix(title, (place.insertion(lines),), place.is_safe(lines, stream, tensor=tensor))
                 break
     yield from _race(scene, evidence)
+
+
+def _given_up(trace: Trace, evidence: Occurrence) -> int:
+    """Before which operation a line has to come.
+
+    Where the last use gives the memory up itself, its names mean other memory behind that:
+    ``layer.to("cpu", non_blocking=True)``.
+    """
+    use = trace.ops[evidence.earlier].at.span
+    for number in range(evidence.earlier + 1, evidence.later):
+        op = trace.ops[number]
+        if isinstance(op, Free) and op.buffer == evidence.buffer and op.at.span == use:
+            return number
+    return evidence.later
 
 
 def _destroyed(trace: Trace, later: int) -> Iterator[int]:

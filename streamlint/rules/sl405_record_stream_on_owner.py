@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from streamlint.finding import Severity
@@ -55,7 +56,16 @@ def check(judged: Judged) -> Iterator[Problem]:
             doubts=op.doubts
             | lifetimes.owner_doubts(judged, op.buffer)
             | (frozenset() if used or _is_for_others(judged, OpId(number), op, made) else {Doubt.RESULT}),
+            settled_by=partial(_is_useful, op.at.span),
         )
+
+
+def _is_useful(place: Span, other: Judged) -> bool:
+    """Whether a call keeps memory of another stream alive on another path.
+
+    ``if storage.size() == 0: storage.resize_(n)`` aside, and behind it ``x.record_stream(current_stream())``.
+    """
+    return place in _useful_places(other)
 
 
 def _useful_places(judged: Judged) -> set[Span]:
