@@ -229,6 +229,7 @@ RIGHT_ALL_THE_SAME = "the order is missing, and the value was right all the same
 NOT_YET = "planned by statement only, and ordered in all plans: not shown, and not known why"
 ONE_RANK = "with one rank an all-reduce in place does nothing; shown with two"
 PINNED_AGAIN = "the reference gets the pinned block as well: the value is wrong in each run"
+WHERE_IT_IS_HOOKED = "the line that registers the hook is held back; shown where the module is called"
 GONE = "nothing is late: the memory is gone, and what uses its allocator afterwards fails"
 KNOWN = {
     "torch/sl101_joined_for_a_time::watched_bad": "the thread has ended in the time that it is given",
@@ -265,6 +266,9 @@ KNOWN = {
     "torch/sl401_taken_from_tensors::layers_bad": NOT_YET,
     "torch/sl401_taken_from_tensors::hooks_bad": NOT_YET,
     "torch/sl602_counted_again::moved_bad": "the last copy is right, whatever came before it",
+    "torch/sl101_results_of_hooked_modules::kept_bad": WHERE_IT_IS_HOOKED,
+    "torch/sl101_results_of_hooked_modules::found_bad": WHERE_IT_IS_HOOKED,
+    "torch/sl101_results_of_hooked_modules::watched_bad": WHERE_IT_IS_HOOKED,
     "torch/sl602_counted_again::sent_bad": ONE_RANK,
     "torch/sl202_beside_threads::refilled_bad": EITHER_FIRST,
     "torch/sl202_beside_threads::joined_bad": EITHER_FIRST,
