@@ -27,18 +27,10 @@ def _entered(decl: ir.FunctionDecl) -> set[str]:
         *(
             text_order.held_name(arg.value)
             for call in calls
-            if isinstance(call, ir.Call) and _called(call.func) in vocabulary.ENTERS_STREAM
+            if isinstance(call, ir.Call) and ir.called(call) in vocabulary.ENTERS_STREAM
             for arg in call.args
         )
     )
-
-
-def _called(func: ir.Expr) -> str:
-    match func:
-        case ir.Attr(name=name) | ir.Name(id=name):
-            return name
-        case _:
-            return ""
 
 
 def _given_out(decl: ir.FunctionDecl) -> frozenset[str]:
