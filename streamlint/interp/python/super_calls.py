@@ -23,7 +23,8 @@ def is_one(e: ir.Call) -> bool:
 def call(m: Machine, e: ir.Call, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """``super().method(...)``: the next class that has it, in the order of the object's own class.
 
-    Behind a mixin that may be one which the mixin does not know. Outside bases do nothing.
+    Behind a mixin that may be one which the mixin does not know. A base that is not in sight is an unresolved
+    call: one of a library gets the arguments only, of another package the object too.
     """
     cls, receiver = _super_of(m, e)
     if cls is None or receiver is None or not isinstance(e.func, ir.Attr):

@@ -18,6 +18,7 @@ from streamlint.interp.library import (
     weakly,
 )
 from streamlint.interp.library.stored import own_memory
+from streamlint.interp.python import functions
 from streamlint.interp.state import arguments, callers, lifetime, names, stored, symbols
 from streamlint.interp.state.ends import PathEnds, Returned
 from streamlint.interp.state.scope import Scope, Target
@@ -121,8 +122,7 @@ def _output(m: Machine, module: SymV, number: int, span: Span) -> Value:
     """What a module gives, of which hooks say what it is: ``def tap(module, args, output: Tensor)``."""
     output = torch_modules.output(m, number, span)
     for hook in hooks.that_get_results(m, module):
-        decl = hook.function
-        function = decl.beginning()[0] if isinstance(decl, ir.FunctionDecl) else decl
+        function = _beginning(m, hook)
         taken = [param for param in function.params if param.kind == "positional"]
         if taken and _is_tensor(m, taken[-1], function.module):
             return tensors.as_buffer(m, output)
@@ -242,6 +242,15 @@ def constructor_arguments(m: Machine, cls: ir.ClassDecl, number: int) -> tuple[l
     return [], dict(given)
 
 
+def _beginning(m: Machine, func: FuncV) -> ir.Function:
+    """The code of a function, or what can be read of it; where it cannot be read the path ends."""
+    try:
+        return functions.loaded(func, outside=True)[0]
+    except ir.LoweringError as error:
+        m.project.budgets.left_out.add(error.message)
+        raise PathEnds from error
+
+
 def outside_arguments(
     m: Machine, func: FuncV, number: int, *, skip: int, owner: ir.ClassDecl | None = None
 ) -> tuple[list[Value], dict[str, Value]]:
@@ -249,12 +258,7 @@ def outside_arguments(
 
     What ``**options`` holds is unknown.
     """
-    try:
-        decl = func.function
-        function = decl.beginning()[0] if isinstance(decl, ir.FunctionDecl) else decl
-    except ir.LoweringError as error:
-        m.project.budgets.left_out.add(error.message)
-        raise PathEnds from error
+    function = _beginning(m, func)
     args: list[Value] = []
     kwargs: dict[str, Value] = {}
     module = m.project.module(function.module)
