@@ -27,16 +27,20 @@ if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
 
-_WHOLE = (Symbol(".storage"),)
+_STORAGE = (Symbol(".storage"),)
 _Key = TypeVar("_Key")
 
 
-def of(view: BufferV) -> BufferV:
-    return BufferV(view.id, _WHOLE, view.flavor)
+def of(m: Machine, view: BufferV) -> BufferV:
+    """All of the memory in which a tensor is: of an element of a list, the part that stands for that one."""
+    parts = m.life.parts.get(view.id, ())
+    ends = range(len(view.region), 0, -1)
+    own = next((view.region[:end] for end in ends if view.region[:end] in parts), WHOLE)
+    return BufferV(view.id, own + _STORAGE, view.flavor)
 
 
 def is_storage(view: BufferV) -> bool:
-    return view.region == _WHOLE
+    return view.region[-1:] == _STORAGE
 
 
 def resized(m: Machine, view: BufferV, size: Value, span: Span) -> BufferV:
@@ -47,7 +51,7 @@ def resized(m: Machine, view: BufferV, size: Value, span: Span) -> BufferV:
     """
     if size == ConstV(0):
         m.forms.emptied.add(view.id)
-        giving_up.drop(m, view, span, "resize_(0)")
+        giving_up.drop(m, replace(view, region=view.region[:-1]), span, "resize_(0)")
         return view
     whole = BufferV(view.id, (), view.flavor)
     made = _anew(m, whole, span)

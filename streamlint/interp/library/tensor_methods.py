@@ -238,7 +238,7 @@ def _viewed(
         # A proxy of cuda.core's args_viewable_as_strided_memory.
         return handoffs.adopted(m, view, Lib.CORE, given, span, "view")
     if name in model.GIVES_STORAGE:
-        return storage.of(view)
+        return storage.of(m, view)
     if name in model.STORAGE_SIZES and storage.is_storage(view):
         return storage.size(m, view)
     if name == "resize_" and storage.is_storage(view) and args:

@@ -26,7 +26,8 @@ from streamlint.trace import BufferId, Record
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
-    from streamlint.trace import Selector
+    from streamlint.interp.state.values import Flavor
+    from streamlint.trace import Region, Selector
 
 DEPTH = 2
 """Objects in objects that another element has of its own, where it is not known which the sample has."""
@@ -70,9 +71,9 @@ class _Another:
                 if self.born is not None and number < self.born.buffers:
                     # Another part of what they share: host[id(p)] = flat[start:end]
                     return BufferV(number, (self._selector(),), flavor) if self.apart and region else value
-                if self.apart:
+                if self.apart or number in self.m.forms.emptied:
                     return BufferV(self._memory(number), region, flavor)
-                return BufferV(number, (*region, self._selector()), flavor)
+                return self._part(number, (*region, self._selector()), flavor)
             case TupleV(items):
                 return TupleV(tuple(self.of(item, depth) for item in items))
             case SymV(base):
@@ -203,12 +204,20 @@ class _Another:
         """``{k: lane.record_event() for k in pages}``: so are the others."""
         return any(isinstance(op, Record) and op.event == value.id for op in self.m.ops)
 
+    def _part(self, number: BufferId, region: Region, flavor: Flavor) -> BufferV:
+        """Memory of another element, where the sample's stands for that of all."""
+        self.m.life.parts.setdefault(number, set()).add(region)
+        return BufferV(number, region, flavor)
+
     def _memory(self, number: BufferId) -> BufferId:
         whole = BufferV(number, ())
         if whole not in self.made:
             other = BufferId(len(self.m.buffers))
             self.m.buffers[other] = replace(self.m.buffers[number], id=other)
             self.m.life.flavors[other] = self.m.life.flavors[number]
+            if number in self.m.forms.emptied:
+                # for page in pages: page.untyped_storage().resize_(0): so were those of the others.
+                self.m.forms.emptied.add(other)
             self.made[whole] = BufferV(other, ())
         made = self.made[whole]
         assert isinstance(made, BufferV)

@@ -16,12 +16,14 @@ from streamlint.trace import (
     FreeKind,
     Launch,
     Origin,
+    Overlap,
     Record,
     Role,
     StreamId,
     StreamKind,
     SyncStream,
     Wait,
+    overlap,
 )
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from streamlint.interp.state.symbols import Symbol
     from streamlint.source import Span
 
+_ALIAS = frozenset({Doubt.ALIAS})
 _CALLS = frozenset({Doubt.CALLS})
 _RESULT = frozenset({Doubt.RESULT})
 
@@ -231,5 +234,18 @@ def drop(m: Machine, view: BufferV, span: Span, name: str) -> None:
     if give_up(m, view) is None or m.buffers[view.id].alloc_stream is None:
         return
     m.life.candidates.discard(view.id)
-    doubts = _CALLS if view.id in m.life.given_up else frozenset()
+    doubts = _CALLS if view.id in m.life.given_up else frozenset[Doubt]()
+    if _is_of_others(m, view):
+        doubts |= _ALIAS
     m.emit(Free(m.site(span), m.lane, doubts, buffer=view.id, kind=FreeKind.DROPPED, name=name))
+
+
+def _is_of_others(m: Machine, view: BufferV) -> bool:
+    """Whether memory that stands for each of several is used aside for another one than that which goes back.
+
+    ``side`` reads ``pages[a]``, and ``pages[b].untyped_storage().resize_(0)``.
+    """
+    owner = m.buffers[view.id].alloc_stream
+    used = (op for op in m.ops if isinstance(op, (Launch, Copy)) and op.stream != owner)
+    accesses = (access for op in used for access in op.accesses if access.buffer == view.id)
+    return bool(view.region) and any(overlap(one.region, view.region) is Overlap.NO for one in accesses)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         BufferId,
         LaneId,
         MonitorId,
+        Region,
         StreamId,
     )
 
@@ -98,6 +99,8 @@ class Lifetimes:
     """Memory in an attribute to which another thread has assigned something else, and who tells of it."""
     moved: dict[BufferId, BufferV] = field(default_factory=dict)
     """What names of a buffer stand for since ``p.data = other``."""
+    parts: dict[BufferId, set[Region]] = field(default_factory=dict)
+    """Of memory that stands for each of several: the parts of it that stand for one."""
     viewed: set[BufferId] = field(default_factory=set)
     """Memory of which other tensors were made that are all of it: ``rows = x.view(n, -1)``."""
     given: set[BufferId] = field(default_factory=set)
