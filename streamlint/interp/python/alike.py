@@ -238,7 +238,8 @@ class _Another:
         copy.entries = {self._own(at): self.of(item, inside) for at, item in held.entries.items()}
         copy.keys = {self._own(at): self._key(key) for at, key in held.keys.items()}
         copy.items = [self.of(item, inside) for item in held.items]
-        copy.open, copy.sample, copy.kind, copy.born = held.open, held.sample, held.kind, held.born
+        copy.open, copy.kind, copy.born = held.open, held.kind, held.born
+        copy.sample = self.of(held.sample, inside) if held.sample is not None else None
         copy.role, copy.filled, copy.most = held.role, held.filled, held.most
         copy.key_sample = self._key(held.key_sample) if held.key_sample is not None else None
         return made

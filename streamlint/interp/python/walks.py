@@ -43,8 +43,11 @@ def asked_for(m: Machine, value: Value, span: Span) -> list[Value]:
     """
     held = m.heap[value.id] if isinstance(value, HeapV) else None
     match held:
-        case HeapObject(role="enumerate", items=[_, inner]):
-            return [TupleV((m.fresh("index"), item)) for item in asked_for(m, inner, span)]
+        case HeapObject(role="enumerate", items=[start, inner]):
+            places = _places(m, inner) if start == ConstV(0) else {}
+            return [
+                TupleV((places.get(item) or m.fresh("index"), item)) for item in asked_for(m, inner, span)
+            ]
         case HeapObject(role="zip", items=parts):
             return [
                 TupleV(tuple(containers.element(m, part, at, span) for part in parts))
@@ -63,6 +66,19 @@ def asked_for(m: Machine, value: Value, span: Span) -> list[Value]:
             return [*keys.values(), *(SymV(at) for at in extra if symbols.number(at) is None)]
         case _:
             return []
+
+
+def _places(m: Machine, value: Value) -> dict[Value, Value]:
+    """The indices that are not known by which elements of a list were asked for.
+
+    ``start(layers[i + 1])``, and later ``for k, layer in enumerate(layers)``: that one has ``i + 1``.
+    """
+    held = m.heap[value.id] if isinstance(value, HeapV) else None
+    match held:
+        case HeapObject(shape=Shape.LIST, role="", extra=extra):
+            return {item: SymV(at) for at, item in extra.items() if symbols.number(at) is None}
+        case _:
+            return {}
 
 
 def first_of_others(m: Machine, value: Value, asked: int) -> int:
