@@ -156,12 +156,22 @@ class Project:
             if imported.name == name:
                 return self.imported(imported)
         for imported in module.imports:
-            if imported.attribute == "*" and self.module(imported.module) is not None:
-                found = self.member(imported.module, name)
+            if imported.attribute == "*":
+                found = self._among_all(imported.module, name)
                 if found is not None:
                     return found
         inner = self.module(f"{module.name}.{name}")
         return ModuleV(inner.name) if inner is not None else None
+
+    def _among_all(self, module: str, name: str) -> Value | None:
+        """What ``from module import *`` binds a name to: of a library, what the tables have of it.
+
+        ``from pycuda.driver import *``, and then ``memcpy_htod_async(dev, host, Stream())``.
+        """
+        dotted = f"{module}.{name}"
+        if models.find_function(dotted) or dotted in models.MODULES or dotted in models.STREAMS:
+            return ApiV(dotted)
+        return self.member(module, name) if self.module(module) is not None else None
 
     def imported(self, statement: ir.Import) -> Value:
         """The value that an import binds."""
