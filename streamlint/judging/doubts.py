@@ -123,6 +123,8 @@ def guessed(judged: Judged, problem: Problem) -> set[Doubt]:
         # with torch.cuda.stream(comm): comm.wait_stream(torch.cuda.current_stream()): there is something
         # to wait for, says who wrote it.
         both = False
+    if both and evidence.fills_fresh(judged, problem):
+        both = False
     if both or _is_sent_and_kept(judged, problem):
         return {Doubt.GUESSED}
     if judged.trace.provenance is Provenance.OBSERVED:

@@ -203,6 +203,19 @@ def surely_uses(judged: Judged, problem: Problem, op: Op) -> bool:
     return overwrites or len({access.buffer for access in op.accesses}) == 1
 
 
+def fills_fresh(judged: Judged, problem: Problem) -> bool:
+    """Whether the earlier op is a kernel, and the first that gets memory: there is nothing in it to be read.
+
+    ``rows = cuda.device_array(n)``, and then ``fill[blocks, threads, stream](rows)`` of another module.
+    """
+    assert problem.earlier is not None
+    op, buffer = judged.op(problem.earlier), problem.buffer
+    if buffer is None or not isinstance(op, Launch) or op.choice is StreamChoice.IMPLIED:
+        return False
+    fresh = judged.trace.buffers[buffer].origin is Origin.ALLOCATED
+    return fresh and judged.touching(buffer)[0] == problem.earlier
+
+
 def _is_used_beside(judged: Judged, problem: Problem, later: Launch) -> bool:
     """Whether the same call also computes with the argument on the current stream, and not only aside.
 
