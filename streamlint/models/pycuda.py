@@ -13,6 +13,8 @@ from streamlint.frozen import replace
 from streamlint.models.schema import (
     Allocates,
     Api,
+    CaptureEnds,
+    CaptureStarts,
     Computes,
     Copies,
     Effect,
@@ -22,6 +24,8 @@ from streamlint.models.schema import (
     HostWaitsDevice,
     HostWaitsEvent,
     HostWaitsStream,
+    InstantiatesGraph,
+    LaunchesGraph,
     Lib,
     Makes,
     NewDevice,
@@ -188,6 +192,9 @@ PYCUDA = Framework(
         Api("synchronize", "", (HostWaitsStream(),)),
         Api("wait_for_event", "event", (StreamWaitsEvent("event", "self"),), telling=()),
         Api("is_done", "", (Queries(),)),
+        # examples/demo_cuda_graphs.py of PyCUDA's repository
+        Api("begin_capture", "capture_mode", (CaptureStarts(),)),
+        Api("end_capture", "", (CaptureEnds(),)),
     ),
     event_methods=(
         Api("record", "stream", (Records("self", "stream"),)),
@@ -195,6 +202,11 @@ PYCUDA = Framework(
         Api("query", "", (Queries(),)),
         Api("time_since", "event", (ReadsTimes("event", "self"),), telling=()),
         Api("time_till", "event", (ReadsTimes("self", "event"),), telling=()),
+    ),
+    graph_methods=(
+        Api("instance", "", (InstantiatesGraph("self"),), telling=()),
+        Api("launch", "stream", (LaunchesGraph(),)),
+        Api("debug_dot_print", "path", (Pure(),), telling=()),
     ),
     buffer_methods=(
         Api("free", "", (Frees("self", device_wide=True),)),
