@@ -282,6 +282,20 @@ def test_imports_in_functions_and_modules_agree(text: str, expected: tuple[str, 
         assert (found.name, found.module, found.attribute) == expected
 
 
+def test_what_functions_import_belongs_to_the_packages_of_the_module() -> None:
+    text = """
+import numpy as np
+
+class Decoder:
+    def __init__(self):
+        import cupy.cuda as gpu
+        def inner():
+            from torch import nn
+        from . import near
+"""
+    assert module(text).roots == {"numpy", "cupy", "torch"}
+
+
 def test_relative_imports_of_a_package_start_at_itself() -> None:
     (found,) = module("from . import x", "a.b", is_package=True).imports
     assert (found.module, found.attribute) == ("a.b", "x")

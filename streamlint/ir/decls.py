@@ -80,6 +80,8 @@ class FunctionDecl:
     """Names that it has for nothing but keywords of calls, and such variables: ``launch(x, stream=s)``."""
     stored: frozenset[str]
     """Attributes that it assigns, of whatever object."""
+    packages: frozenset[str]
+    """The packages that it imports itself."""
     load: Callable[[], Function] = field(repr=False)
 
     @property
@@ -151,11 +153,12 @@ class Module:
     """Variables that the module-level statements set, as in ``FunctionDecl.given``."""
     load_body: Callable[[], tuple[Stmt, ...]] = field(repr=False)
     roots: frozenset[str] = field(init=False, repr=False)
-    """The packages that the module imports."""
+    """The packages that the module imports, and those that its functions do: ``import cupy as cp`` where
+    that is first needed."""
 
     def __post_init__(self) -> None:
-        roots = frozenset(imported.module.partition(".")[0] for imported in self.imports)
-        object.__setattr__(self, "roots", roots)
+        own = frozenset(imported.module.partition(".")[0] for imported in self.imports)
+        object.__setattr__(self, "roots", own.union(*(decl.packages for decl in all_functions(self))))
 
 
 def all_classes(module: Module) -> Iterator[ClassDecl]:

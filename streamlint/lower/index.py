@@ -133,6 +133,7 @@ class _Indexer:
             variables=words.variables,
             keywords=words.keywords,
             stored=words.stored,
+            packages=words.packages,
             load=self.lowered.functions.get(
                 (prefix, first, text), partial(_lower_function, source, lines, prefix)
             ),

@@ -43,6 +43,8 @@ class Words(NamedTuple):
     """... and those that stand for nothing else but keywords of calls."""
     stored: frozenset[str] = frozenset()
     """Attributes that are assigned, of whatever."""
+    packages: frozenset[str] = frozenset()
+    """The packages that it imports."""
 
 
 def scan(root: ast.AST) -> Words:
@@ -99,7 +101,20 @@ def scan(root: ast.AST) -> Words:
         variables - words - keywords,
         frozenset(keywords - words - (used - variables)),
         frozenset(node.attr for node in attributes if type(node.ctx) is ast.Store),
+        frozenset(_imported(noted)),
     )
+
+
+def _imported(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """``cupy`` of ``import cupy as cp``, also where a function does so."""
+    for node in nodes:
+        match node:
+            case ast.Import(names):
+                yield from (alias.name.partition(".")[0] for alias in names)
+            case ast.ImportFrom(module=str() as module, level=0):
+                yield module.partition(".")[0]
+            case _:
+                pass
 
 
 def _called_by(nodes: Iterable[ast.AST]) -> Iterator[str]:
@@ -167,7 +182,7 @@ def _own(attributes: Iterable[ast.Attribute], noted: Iterable[ast.AST], root: as
 
 
 _WITHS = (ast.With, ast.AsyncWith)
-_NOTED = frozenset({ast.Global, ast.Assign, ast.AnnAssign, ast.Return, ast.Call, *_WITHS})
+_NOTED = frozenset({ast.Global, ast.Assign, ast.AnnAssign, ast.Return, ast.Call, *_WITHS, *IMPORTS})
 
 
 _DEEP = 200
