@@ -334,7 +334,7 @@ def _known(m: Machine, op: str, left: Value, right: Value) -> bool | None:
         case "in", StreamV(), TupleV(items):
             told = [_known(m, "==", left, item) for item in items]
             return True if True in told else None if None in told else False
-        case "==", ApiV(a), ConstV(int() as code):
+        case "==", ApiV(a), ConstV(int() as code) if a.endswith(SUCCESS_NAMES) or code == 0:
             return (code == 0) == a.endswith(SUCCESS_NAMES)
         case "is" | "==", SymV(a), SymV(b) if a is not b and _are_counted(m, a, b):
             return False
