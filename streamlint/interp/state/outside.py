@@ -55,7 +55,7 @@ def _reached(m: Machine, symbol: Symbol) -> Passed | None:
     if not symbols.has(symbol, symbols.Memory, symbols.Thing):
         return None
     match arguments.reached_from(symbol):
-        case (symbols.Memory(number) | symbols.Thing("buffer", int(number))), part if part:
+        case ((symbols.Memory(number) | symbols.Thing("buffer", int(number))), part) if part:
             of = m.buffers[BufferId(number)].passed
             return None if of is None else replace(of, part=of.part + part)
         case _:
