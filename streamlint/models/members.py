@@ -36,6 +36,14 @@ def is_tensor_method(name: str) -> bool:
     )
 
 
+def is_of_tensor(name: str) -> bool:
+    """Whether tensors have a member of this name themselves."""
+    return name.startswith("__") or name in _OF_TENSORS or is_tensor_method(name)
+
+
+_OF_TENSORS = model.META_ATTRIBUTES | model.VIEW_ATTRIBUTES | model.META_METHODS | model.ONLY_TENSORS_HAVE
+
+
 _OTHERS_HAVE = frozenset("to cpu cuda numpy add sub copy gather select backward".split())
 """Methods of tensors that modules, sets, databases and others have as well."""
 _TELLING = (TENSOR_METHODS | model.ONLY_TENSORS_HAVE) - _OTHERS_HAVE

@@ -159,6 +159,7 @@ class Construction:
         kept = self._kept.pop(at)
         self._kept.append(kept)
         snapshots.restore(m, kept.state)
+        m.taken_over = m.steps
         # What belongs to no function is said to be the entry's: what its caller did before.
         m.ops[:] = [op if op.at.calls else replace(op, at=replace(op.at, function=m.entry)) for op in m.ops]
         m.oracle.go_on_from(kept.oracle)

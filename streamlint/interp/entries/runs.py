@@ -189,8 +189,8 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
     steps = 0
     told: dict[object, list[Trace]] = {}
     for machine in exploration:
-        steps += machine.steps
-        project.budgets.spend(machine.steps)
+        steps += machine.done
+        project.budgets.spend(machine.done)
         if steps > (PREPARING_STEPS if entry.prepared else LIMITS.entry_steps):
             exploration.limit = exploration.quiet_limit = 0
         run.covered |= machine.covered

@@ -27,7 +27,7 @@ from streamlint.interp.library import (
     torch_modules,
     unresolved,
 )
-from streamlint.interp.state import elements, flavors, lifetime, names, symbols
+from streamlint.interp.state import at_work, elements, flavors, lifetime, names, symbols
 from streamlint.interp.state.values import (
     NONE,
     BufferV,
@@ -120,6 +120,9 @@ def part_of(m: Machine, value: Value) -> Value:
         ):
             # A test of it says nothing: it may be a flag or a number.
             return replace(_part(view, name), flavor=Flavor.OPAQUE)
+        case MethodV(BufferV(flavor=Flavor.TORCH) as view, name) if name in at_work.stored(m):
+            # param.full = torch.zeros(...): what the program has put on a tensor is no method of it.
+            return SymV(storage.place_of(view, name))
         case _:
             return value
 

@@ -10,7 +10,7 @@ from streamlint.frozen import replace
 from streamlint.interp.facts import answers, arms, classes
 from streamlint.interp.library import engines, monitors, tensors, threads, used_as
 from streamlint.interp.python import keys, kinds, later_passes, objects
-from streamlint.interp.state import elements, lengths, names, rings, symbols
+from streamlint.interp.state import at_work, elements, lengths, names, rings, symbols
 from streamlint.interp.state.values import (
     ApiV,
     BufferV,
@@ -29,7 +29,7 @@ from streamlint.interp.state.values import (
     Value,
     symbol_of,
 )
-from streamlint.models import host
+from streamlint.models import host, members
 from streamlint.models import torch as torch_model
 from streamlint.models.cuda_runtime import SUCCESS_NAMES
 from streamlint.models.python import GIVES_NUMBER, TELLS_TRUTH
@@ -253,10 +253,21 @@ def _default(m: Machine, key: Symbol, *, negated: bool) -> int:
             return int(negated)
         case Comparison("in", _, among) if _are_constants(m, among):
             return int(negated)
+        case None if _asks_for_what_nobody_puts(m, key):
+            return 1
         case _:
             called = symbols.last_called(key)
             # while not self.stopped.is_set(): the loop of a thread is entered.
             return int(called in ("isinstance", host.ASKS_FLAG) or called in torch_model.ASKS_FOR_MODE)
+
+
+def _asks_for_what_nobody_puts(m: Machine, key: Symbol) -> bool:
+    """``hasattr(param, "_linked")`` of a tensor, in a module that puts nothing of that name on anything."""
+    match key:
+        case symbols.Call(symbols.Name("hasattr"), (symbols.Memory(), symbols.Const(_, str() as name))):
+            return not members.is_of_tensor(name) and name not in at_work.stored(m)
+        case _:
+            return False
 
 
 def _are_constants(m: Machine, value: Value) -> bool:
@@ -323,7 +334,7 @@ def _known(m: Machine, op: str, left: Value, right: Value) -> bool | None:
         case "in", StreamV(), TupleV(items):
             told = [_known(m, "==", left, item) for item in items]
             return True if True in told else None if None in told else False
-        case "==", ApiV(a), ConstV(int() as code):
+        case "==", ApiV(a), ConstV(int() as code) if a.endswith(SUCCESS_NAMES) or code == 0:
             return (code == 0) == a.endswith(SUCCESS_NAMES)
         case "is" | "==", SymV(a), SymV(b) if a is not b and _are_counted(m, a, b):
             return False

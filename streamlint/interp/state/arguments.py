@@ -20,11 +20,20 @@ def unknown(call: int, name: str, *, rest: bool = False) -> SymV:
 
 def passed(symbol: Symbol) -> Passed | None:
     """What the caller of a call from outside passes, if an unknown value is that or a part of it."""
+    if not symbols.has(symbol, symbols.Param):
+        return None
+    match reached_from(symbol):
+        case symbols.Param(call, name, rest), part:
+            return Passed(call, name, part, rest=rest)
+        case _:
+            return None
+
+
+def reached_from(symbol: Symbol) -> tuple[Symbol, str]:
+    """Where a value begins, and what is taken of that: ``lanes`` and ``[0].rows`` of ``lanes[0].rows``."""
     part = ""
-    while symbols.has(symbol, symbols.Param):
+    while True:
         match symbol:
-            case symbols.Param(call, name, rest):
-                return Passed(call, name, part, rest=rest)
             case symbols.Attr(of, name):
                 symbol, part = of, f".{name}{part}"
             case symbols.Item(of, at):
@@ -34,8 +43,7 @@ def passed(symbol: Symbol) -> Passed | None:
             case symbols.Fresh(of):
                 symbol = of
             case _:
-                break
-    return None
+                return symbol, part
 
 
 def is_rest(value: Value) -> bool:

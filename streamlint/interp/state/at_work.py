@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
 
 _WORDS: Kept[ir.Module, frozenset[str]] = Kept()
+_STORED: Kept[ir.Module, frozenset[str]] = Kept()
 
 
 def module(m: Machine) -> ir.Module | None:
@@ -24,4 +25,16 @@ def words(m: Machine) -> frozenset[str]:
         return frozenset()
     return m.project.once(
         _WORDS, found, lambda: found.body_names.union(*(decl.names for decl in ir.all_functions(found)))
+    )
+
+
+def stored(m: Machine) -> frozenset[str]:
+    """The attributes that functions of the module put on something, whatever that is."""
+    found = module(m)
+    if found is None:
+        return frozenset()
+    return m.project.once(
+        _STORED,
+        found,
+        lambda: frozenset(name for decl in ir.all_functions(found) for name in decl.stored),
     )

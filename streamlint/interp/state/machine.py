@@ -83,6 +83,13 @@ class Machine(Path):
     watch: Watch | None = None
     most_steps: int = LIMITS.path_steps
     most_ops: int = LIMITS.path_ops
+    taken_over: int = 0
+    """How many of its steps another path has done: it continues from a copy of what they left."""
+
+    @property
+    def done(self) -> int:
+        """The steps that it has done itself."""
+        return self.steps - self.taken_over
 
     # ------------------------------------------------------------------ budgets and places
 
