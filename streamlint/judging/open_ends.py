@@ -51,8 +51,8 @@ def _left_to_consumer(judged: Judged, problem: Problem) -> Op | None:
     """The work that is left under way on what a consumer gets, whose use of it nobody waits for either.
 
     ``with torch.cuda.stream(side): y = rows.to(device, non_blocking=True)``, then ``return y``: who does not
-    know that ``side`` writes it does not know that ``side`` allocates it again. A wait before it is used mends
-    the one, ``y.record_stream(current)`` the other.
+    know that ``side`` writes it does not know that ``side`` allocates it again. A wait before it is used
+    mends the one, ``y.record_stream(current)`` the other.
     """
     assert problem.earlier is not None
     use = judged.op(problem.earlier)

@@ -188,8 +188,8 @@ def _repeat(m: Machine, made: HeapV, decl: ir.FunctionDecl, before: repetition.S
 def _go_on(m: Machine, made: HeapV, order: Sequence[ir.FunctionDecl], *, walks: bool) -> None:
     """The calls behind the first one; of what is called in a row, one more if it let memory go.
 
-    ``start()``, then ``next()`` for one batch after the other: who has the second one drops the first, and only
-    what is uploaded for the fourth may get its memory.
+    ``start()``, then ``next()`` for one batch after the other: who has the second one drops the first, and
+    only what is uploaded for the next one may get its memory.
     """
     since = lifetime.mark(m)
     for number, decl in enumerate(order[1:], 2):

@@ -157,7 +157,7 @@ def _partners_of_threads(project: Project, module: ir.Module, cls: ir.ClassDecl)
 def _with_those_called(
     names: AbstractSet[str], bodies: Mapping[str, ir.FunctionDecl]
 ) -> set[ir.FunctionDecl]:
-    """Functions, and those that they call: ``for rows in self.loader: self.ready.put(self._upload(rows))``."""
+    """Functions, and those that they call: ``for rows in source: self.ready.put(self._upload(rows))``."""
     found: set[ir.FunctionDecl] = set()
     waiting = sorted(names)
     while waiting:

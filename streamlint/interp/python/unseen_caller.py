@@ -21,6 +21,7 @@ from streamlint.interp.library.stored import own_memory
 from streamlint.interp.python import functions
 from streamlint.interp.state import arguments, callers, lifetime, names, stored, symbols
 from streamlint.interp.state.ends import PathEnds, Returned
+from streamlint.interp.state.put_off import Saved
 from streamlint.interp.state.scope import Scope, Target
 from streamlint.interp.state.values import (
     BufferV,
@@ -145,6 +146,28 @@ def call_backward(m: Machine, number: int, span: Span) -> None:
     hooks.of_others(m, span)
     lifetime.after_statement(m, span)
     m.frame.born = len(m.buffers)
+
+
+def call_saving(m: Machine, pack: FuncV, unpack: FuncV, number: int) -> None:
+    """An operator that is not seen saves a tensor, which goes through a hook, and lets it go."""
+    m.call = number
+    span = pack.function.span
+    callers.begin(m, span, number)
+    m.frame.born = len(m.buffers)
+    given = autograd.saved_by_others(m, pack)
+    if given is not None:
+        saved, _ = given
+        packed = m.python.call(m, pack, saved, {}, span)
+        m.saved += [Saved(view.id, unpack, packed, number) for view in tensors.buffers_in(m, saved)]
+    lifetime.after_statement(m, span)
+
+
+def call_asking(m: Machine, number: int, span: Span) -> None:
+    """A backward pass that is not seen asks for what was saved."""
+    m.call = number
+    callers.begin(m, span, number)
+    m.frame.born = len(m.buffers)
+    autograd.asks_for_saved(m, span)
 
 
 def _consumed(m: Machine, value: Value) -> Value:
