@@ -13,7 +13,7 @@ from streamlint.frozen import replace
 from streamlint.interp.entries.methods import sequence
 from streamlint.interp.entries.pairs import methods_of
 from streamlint.interp.entries.runs import PREPARING_PATHS
-from streamlint.interp.facts import touching
+from streamlint.interp.facts import given_apart, touching
 from streamlint.interp.python import unseen_caller
 from streamlint.interp.state.values import FuncV
 from streamlint.models.autograd import BACKWARD
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from streamlint import ir
     from streamlint.interp.entries.construction import Construction
+    from streamlint.interp.entries.progress import Told
     from streamlint.interp.entries.runs import Entry
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.project import Project
@@ -31,11 +32,37 @@ SAVED = 2
 """What the hooks do for one tensor meets what they did for another."""
 
 
+def given_back(
+    project: Project, module: ir.Module, construction: Construction, told: Told
+) -> Iterator[Entry]:
+    """What a method returned goes to another one, that of the last call first (``facts/given_apart.py``)."""
+    methods = methods_of(project, construction.cls)
+    called = (decl for decl in methods.by_name.values() if methods.may_be_called(decl))
+    for first, second in given_apart.pairs(project, called):
+        if (first.name, second.name) in methods.saving:
+            continue
+        if not any(touching.surely(project, module, methods.reach[decl.name]) for decl in (first, second)):
+            continue
+        order = [first] * SAVED + [second] * SAVED
+        entry = sequence(project, module, construction, order, methods, repeat=False)
+        shown = told.shows_order(construction.cls, [first.name, second.name])
+        yield replace(
+            entry,
+            label=f"{entry.label}, in turn",
+            paths=PREPARING_PATHS,
+            prepared=True,
+            needs_earlier=True,
+            # What the two call themselves is a step of theirs, and nobody's in between.
+            orders_elsewhere=entry.orders_elsewhere - first.called - second.called,
+            order_in_sight=shown,
+        )
+
+
 def of_class(project: Project, module: ir.Module, construction: Construction) -> Iterator[Entry]:
     """A forward and a backward pass between which the hooks of a class keep the tensors."""
     methods = methods_of(project, construction.cls)
     for names in methods.saving:
-        if not all(names) or not any(touching.touches(project, methods.by_name[name]) for name in names):
+        if not all(names) or not any(touching.surely(project, module, methods.reach[name]) for name in names):
             continue
         pack, unpack = (methods.by_name[name] for name in names)
 

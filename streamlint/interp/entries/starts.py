@@ -92,6 +92,7 @@ def module_runs(
             yield from started(hooked.of_class(project, module, construction))
             yield from started(trained.of_class(project, module, construction, told))
             yield from started(saved.of_class(project, module, construction))
+            yield from started(saved.given_back(project, module, construction, told))
         yield from started(methods.waiting(project, module, construction, told))
 
 

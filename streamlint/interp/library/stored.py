@@ -43,8 +43,8 @@ def before(m: Machine, view: BufferV) -> Symbol:
 def is_put_back(m: Machine, holder: BufferV, at: Value, value: Value) -> bool:
     """Whether a copy of an element takes its place: a row of a tensor would be as it was, so it is a list.
 
-    ``page.copy_(packed[0], non_blocking=True)``, then ``packed[0] = page``, and ``packed[0] = packed[0].cuda()``
-    of what unseen code gave.
+    ``page.copy_(packed[0], non_blocking=True)``, then ``packed[0] = page``, and then
+    ``packed[0] = packed[0].cuda()``, of what unseen code gave.
     """
     if holder.flavor is not Flavor.OPAQUE or holder.region or not isinstance(value, BufferV):
         return False

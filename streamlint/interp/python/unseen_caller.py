@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.frozen import replace
-from streamlint.interp.facts import call_keys, classes, given_classes, guesses, kinds, several
+from streamlint.interp.facts import call_keys, classes, given_apart, given_classes, guesses, kinds, several
 from streamlint.interp.library import (
     autograd,
     devices,
@@ -291,7 +291,7 @@ def outside_arguments(
     for position, param in enumerate(function.params):
         if position < skip and param.kind == "positional":
             continue
-        value = _outside_value(m, param, number, function.module, scope)
+        value = _taken_apart(m, func, param.name) or _outside_value(m, param, number, function.module, scope)
         if isinstance(value, SymV):
             value = equal.get(param.name, value)
             m.keys.update(((attribute, param.name), value) for attribute in keys.get(param.name, ()))
@@ -320,6 +320,21 @@ def _given_back(m: Machine, number: int, param: str) -> HeapV | None:
     if given is None:
         return None
     return next((one for one in reversed(handed) if m.heap[one.id].cls is given.cls), None)
+
+
+def _taken_apart(m: Machine, func: FuncV, param: str) -> TupleV | None:
+    """The several things that an earlier call has returned, and that this one takes apart (``given_apart``).
+
+    The last of them comes first, as a backward pass has it.
+    """
+    many = given_apart.into(m.project, func.function, param)
+    handed = m.life.outside
+    for number in range(len(handed) - 1, -1, -1) if many else ():
+        value = handed[number]
+        if isinstance(value, TupleV) and len(value.items) in many:
+            del handed[number]
+            return value
+    return None
 
 
 def _objects_in(m: Machine, value: Value) -> Iterator[HeapV]:
