@@ -9,7 +9,7 @@ from streamlint.judging.call_ends import OpenEnd, Unawaited
 from streamlint.judging.forgotten_ends import has_handle
 from streamlint.judging.owners import is_argument, is_of_caller, is_waited_for_by_owner, plain_name
 from streamlint.rules.base import is_entry, is_handed_out, is_read_by_caller, is_return, stream_of
-from streamlint.trace import Copy, Doubt, Launch, Origin, StreamChoice, StreamKind
+from streamlint.trace import Copy, Doubt, Launch, Origin, Role, StreamChoice, StreamKind
 
 if TYPE_CHECKING:
     from streamlint.interp.entries.runs import Entry
@@ -27,7 +27,10 @@ def open_end(judged: Judged, problem: Problem, entry: Entry) -> tuple[OpenEnd, D
     first, later = judged.op(problem.earlier), judged.op(problem.later)
     if has_handle(first):
         return None
-    if Doubt.RESULT in problem.doubts and is_handed_out(later) and first.at.call <= later.at.call:
+    left = _left_to_consumer(judged, problem)
+    if left is not None:
+        first, doubt, stream = left, Doubt.RESULT, stream_of(left)
+    elif Doubt.RESULT in problem.doubts and is_handed_out(later) and first.at.call <= later.at.call:
         doubt, stream = Doubt.RESULT, stream_of(first)
     elif Doubt.ARGUMENT in problem.doubts and is_entry(first) and _reads_device_memory(judged, problem):
         doubt, stream = Doubt.ARGUMENT, stream_of(later)
@@ -42,6 +45,25 @@ def open_end(judged: Judged, problem: Problem, entry: Entry) -> tuple[OpenEnd, D
     returned = doubt is Doubt.RESULT
     of_caller = problem.buffer is not None and judged.trace.buffers[problem.buffer].origin is Origin.ARGUMENT
     return OpenEnd(known.span, plain_name(known), at.span, at.function, returned, of_caller), doubt
+
+
+def _left_to_consumer(judged: Judged, problem: Problem) -> Op | None:
+    """The work that is left under way on what a consumer gets, whose use of it nobody waits for either.
+
+    ``with torch.cuda.stream(side): y = rows.to(device, non_blocking=True)``, then ``return y``: who does not
+    know that ``side`` writes it does not know that ``side`` allocates it again. A wait before it is used
+    mends the one, ``y.record_stream(current)`` the other.
+    """
+    assert problem.earlier is not None
+    use = judged.op(problem.earlier)
+    if Doubt.RESULT not in problem.doubts or use.role not in _BY_CONSUMER or problem.buffer is None:
+        return None
+    uses = judged.uses(problem.buffer, before=problem.earlier)
+    last = judged.op(uses[-1]) if uses else None
+    return last if last is not None and stream_of(last) != stream_of(use) else None
+
+
+_BY_CONSUMER = (Role.AFTER_CALL, Role.AFTER_YIELD)
 
 
 def left_by_event(judged: Judged, problem: Problem, entry: Entry) -> Unawaited | None:

@@ -34,6 +34,7 @@ from streamlint.interp.facts.relevance import (
 )
 from streamlint.interp.library import hooks
 from streamlint.interp.python import unseen_caller
+from streamlint.interp.state import lifetime
 from streamlint.interp.state.budgets import Most
 from streamlint.interp.state.values import ClassV, FuncV, HeapV
 from streamlint.models import vocabulary
@@ -185,11 +186,19 @@ def _repeat(m: Machine, made: HeapV, decl: ir.FunctionDecl, before: repetition.S
 
 
 def _go_on(m: Machine, made: HeapV, order: Sequence[ir.FunctionDecl], *, walks: bool) -> None:
-    """The calls behind the first one."""
+    """The calls behind the first one; of what is called in a row, one more if it let memory go.
+
+    ``start()``, then ``next()`` for one batch after the other: who has the second one drops the first, and
+    only what is uploaded for the next one may get its memory.
+    """
+    since = lifetime.mark(m)
     for number, decl in enumerate(order[1:], 2):
+        since = lifetime.mark(m)
         # load(i), step(i), evict(i): one layer. Who loads again loads another one.
         again = decl is order[0] if walks else decl in order[: number - 1]
         (_call_anew if again else _call)(m, made, decl, number)
+    if len(order) > 2 and order[-1] is order[-2] and lifetime.came_back(m, since):
+        _call_anew(m, made, order[-1], len(order) + 1)
 
 
 def _is_one_of_several(project: Project, module: ir.Module, cls: ir.ClassDecl, methods: Methods) -> bool:

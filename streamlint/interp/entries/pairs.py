@@ -48,13 +48,20 @@ class Methods:
     """Attributes of the object that those use."""
     hooks: frozenset[str]
     """Those that are registered as hooks: unseen code calls them, whatever their names."""
-
-    of_autograd: frozenset[str]
-    """Hooks for saved tensors: autograd calls one of them for each tensor, and nobody anything in between."""
-    packs: frozenset[str]
-    """Those among them that get a tensor when an operator has just made or read it."""
+    saving: tuple[tuple[str, str], ...]
+    """Hooks for saved tensors: the first gets a tensor when an operator has just made or read it, and the
+    second what the first one gave, when the backward pass asks for the tensor."""
     of_thread: frozenset[str]
     """``run`` of a thread that a method starts: nobody else calls it."""
+
+    @property
+    def of_autograd(self) -> frozenset[str]:
+        """Hooks for saved tensors: autograd calls one for each tensor, and nobody anything in between."""
+        return frozenset().union(*self.saving) - {""}
+
+    @property
+    def packs(self) -> frozenset[str]:
+        return frozenset(pack for pack, _ in self.saving) - {""}
 
     def is_public(self, decl: ir.FunctionDecl) -> bool:
         named = not decl.name.startswith("_") or decl.name in python.PUBLIC_SPECIALS
@@ -85,6 +92,8 @@ def _methods_of(project: Project, cls: ir.ClassDecl) -> Methods:
     found = classes.methods(project, cls)
     makers = constructors.constructing(project, cls)
     kept = _kept(makers)
+    saving = _of_saved_tensors(project, cls, found)
+    registered = frozenset().union(*(_registered(decl, found.keys()) for decl in found.values()))
     called = {name: [found[other] for other in decl.members & found.keys()] for name, decl in found.items()}
     return Methods(
         found,
@@ -102,9 +111,8 @@ def _methods_of(project: Project, cls: ir.ClassDecl) -> Methods:
         },
         makers=makers,
         made=frozenset().union(*(constructors.own_attributes(project, one) for one in makers)),
-        hooks=frozenset().union(*(_registered(decl, found.keys()) for decl in found.values())),
-        of_autograd=_of_saved_tensors(project, cls, found),
-        packs=_of_saved_tensors(project, cls, found, first="pack_hook"),
+        hooks=registered.union(*saving) - {""},
+        saving=saving,
         of_thread=_of_thread(project, cls, found),
     )
 
@@ -116,18 +124,35 @@ def _of_thread(project: Project, cls: ir.ClassDecl, methods: Mapping[str, ir.Fun
 
 
 def _of_saved_tensors(
-    project: Project, cls: ir.ClassDecl, methods: Mapping[str, ir.FunctionDecl], first: str = ""
-) -> frozenset[str]:
+    project: Project, cls: ir.ClassDecl, methods: Mapping[str, ir.FunctionDecl]
+) -> tuple[tuple[str, str], ...]:
     """``class Offload(saved_tensors_hooks)``, and ``super().__init__(self.pack, self.unpack)``
 
-    Or ``with saved_tensors_hooks(self.pack, self.unpack):`` in a method.
+    Or ``with saved_tensors_hooks(self.pack, self.unpack):`` in a method. A hook that is no method is "".
     """
     name = SAVED_TENSORS_HOOKS.rpartition(".")[2]
     bases = {one.rpartition(".")[2] for each in project.ancestors(cls)[0] for one in each.bases}
     makers = [(decl, name) for decl in methods.values() if name in decl.called]
     if name in bases and "__init__" in methods:
         makers.append((methods["__init__"], "__init__"))
-    return frozenset().union(*(_given_to(decl, {called}, methods.keys(), first) for decl, called in makers))
+    found = (pair for decl, called in makers for pair in _hooks_given(decl, called, methods.keys()))
+    return tuple(pair for pair in dict.fromkeys(found) if any(pair))
+
+
+def _hooks_given(decl: ir.FunctionDecl, called: str, methods: AbstractSet[str]) -> Iterator[tuple[str, str]]:
+    function = ir.code_of(decl)
+    for call in ir.walk(function.body) if function is not None else ():
+        if isinstance(call, ir.Call) and ir.called(call) == called:
+            given = {
+                argument.keyword
+                or (_PACK if place == 0 else _UNPACK if place == 1 else ""): argument.value.name
+                for place, argument in enumerate(call.args)
+                if isinstance(argument.value, ir.Attr) and argument.value.name in methods
+            }
+            yield given.get(_PACK, ""), given.get(_UNPACK, "")
+
+
+_PACK, _UNPACK = "pack_hook", "unpack_hook"
 
 
 def _registered(decl: ir.FunctionDecl, methods: AbstractSet[str]) -> frozenset[str]:
@@ -154,18 +179,17 @@ def _called_by_hooks(decl: ir.FunctionDecl, methods: AbstractSet[str]) -> frozen
 
 
 def _given_to(
-    decl: ir.FunctionDecl, functions: AbstractSet[str], methods: AbstractSet[str], first: str = ""
+    decl: ir.FunctionDecl, functions: AbstractSet[str], methods: AbstractSet[str]
 ) -> frozenset[str]:
-    """Methods that code hands to functions of these names; with ``first`` only as that argument."""
+    """Methods that code hands to functions of these names."""
     function = ir.code_of(decl)
     calls = ir.walk(function.body) if function is not None else ()
     return frozenset(
         argument.value.name
         for call in calls
         if isinstance(call, ir.Call) and ir.called(call) in functions
-        for place, argument in enumerate(call.args)
+        for argument in call.args
         if isinstance(argument.value, ir.Attr) and argument.value.name in methods
-        if not first or argument.keyword == first or (place == 0 and not argument.keyword)
     )
 
 

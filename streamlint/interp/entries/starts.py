@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.frozen import replace
-from streamlint.interp.entries import closures, differentiable, handed, hooked, methods, repetition, trained
+from streamlint.interp.entries import (
+    closures,
+    differentiable,
+    handed,
+    hooked,
+    methods,
+    repetition,
+    saved,
+    trained,
+)
 from streamlint.interp.entries.construction import Construction
 from streamlint.interp.entries.progress import Told
 from streamlint.interp.entries.runs import Entry, Run, run_entry
@@ -82,6 +91,8 @@ def module_runs(
             yield from started(methods.walked(project, module, construction, told))
             yield from started(hooked.of_class(project, module, construction))
             yield from started(trained.of_class(project, module, construction, told))
+            yield from started(saved.of_class(project, module, construction))
+            yield from started(saved.given_back(project, module, construction, told))
         yield from started(methods.waiting(project, module, construction, told))
 
 

@@ -149,9 +149,23 @@ def _partners_of_threads(project: Project, module: ir.Module, cls: ir.ClassDecl)
         for decl in cls.methods.values()
         for name in (decl.members & cls.methods.keys() | decl.names & module.functions.keys()) - decl.called
     }
-    if not any(touching.touches(project, bodies[name]) for name in handed):
+    if not any(touching.touches(project, decl) for decl in _with_those_called(handed, bodies)):
         return set()
     return {decl for decl in cls.methods.values() if not _USES_QUEUES.isdisjoint(decl.called)}
+
+
+def _with_those_called(
+    names: AbstractSet[str], bodies: Mapping[str, ir.FunctionDecl]
+) -> set[ir.FunctionDecl]:
+    """Functions, and those that they call: ``for rows in source: self.ready.put(self._upload(rows))``."""
+    found: set[ir.FunctionDecl] = set()
+    waiting = sorted(names)
+    while waiting:
+        decl = bodies[waiting.pop()]
+        if decl not in found:
+            found.add(decl)
+            waiting += sorted(decl.called & bodies.keys())
+    return found
 
 
 def _readers_of_results(cls: ir.ClassDecl) -> set[ir.FunctionDecl]:

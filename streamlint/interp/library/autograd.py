@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.put_off import Saved
     from streamlint.source import Span
 
 SAVES = "save_for_backward"
@@ -129,17 +130,26 @@ _OF_HOOK = 2
 
 def asks_for_saved(m: Machine, span: Span) -> None:
     """Operators get what hooks of saved tensors give back, one operator after the other, and let it go."""
-    for of_one in saved_hooks.in_turn(m):
-        at, results = span, []
-        for saved in of_one:
-            m.last_return = None
-            results.append(m.python.call(m, saved.unpack, [saved.packed], {}, span))
-            at = _returned_at(m) or at
-        views = tensors.buffers_in(m, results, unknown=False)
-        used = tuple(reading(view) for view in views if not m.space(view).on_host)
-        if used:
-            tensors.launch(m, at, used, BACKWARD)
-        lifetime.after_statement(m, span)
+    waiting = saved_hooks.in_turn(m)
+    while waiting:
+        of_one = waiting.pop(0)
+        kept = [value for each in waiting for one in each for value in (one.unpack, one.packed)]
+        with lifetime.holding(m, TupleV(tuple(kept))):
+            _asks(m, of_one, span)
+
+
+def _asks(m: Machine, of_one: list[Saved], span: Span) -> None:
+    """One operator gets what hooks of saved tensors give back, and lets it go."""
+    at, results = span, []
+    for saved in of_one:
+        m.last_return = None
+        results.append(m.python.call(m, saved.unpack, [saved.packed], {}, span))
+        at = _returned_at(m) or at
+    views = tensors.buffers_in(m, results, unknown=False)
+    used = tuple(reading(view) for view in views if not m.space(view).on_host)
+    if used:
+        tensors.launch(m, at, used, BACKWARD)
+    lifetime.after_statement(m, at)
 
 
 def _returned_at(m: Machine) -> Span | None:

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp.state import symbols
-from streamlint.interp.state.values import BufferV, HeapV, Shape, TupleV, Value
-from streamlint.trace import Origin
+from streamlint.interp.state import elements, symbols
+from streamlint.interp.state.values import (
+    BufferV,
+    ConstV,
+    Flavor,
+    HeapV,
+    Shape,
+    TupleV,
+    Value,
+    symbol_of,
+)
+from streamlint.trace import Copy, Launch, Origin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
+    from streamlint.trace import Op
 
 
 def memory_in(m: Machine, symbol: Symbol) -> list[BufferV]:
@@ -23,6 +33,48 @@ def memory_in(m: Machine, symbol: Symbol) -> list[BufferV]:
         if isinstance(value, (BufferV, TupleV, HeapV)) and _is_in(place, symbol)
         for view in own_memory(m, value)
     ]
+
+
+def before(m: Machine, view: BufferV) -> Symbol:
+    """What an argument was before a call showed that it may be memory."""
+    return m.given.get(view.id, symbol_of(view)) if not view.region else symbol_of(view)
+
+
+def is_put_back(m: Machine, holder: BufferV, at: Value, value: Value) -> bool:
+    """Whether a copy of an element takes its place: a row of a tensor would be as it was, so it is a list.
+
+    ``page.copy_(packed[0], non_blocking=True)``, then ``packed[0] = page``, and then
+    ``packed[0] = packed[0].cuda()``, of what unseen code gave.
+    """
+    if holder.flavor is not Flavor.OPAQUE or holder.region or not isinstance(value, BufferV):
+        return False
+    if not isinstance(at, ConstV) or not isinstance(at.value, int):
+        return False
+    if holder.id in m.put_back:
+        return True
+    made = next((op for op in reversed(m.ops) if _writes(op, value)), None)
+    element = holder.id, elements.selected(holder, at)
+    return isinstance(made, Copy) and (made.src.buffer, made.src.region) == element
+
+
+def _writes(op: Op, view: BufferV) -> bool:
+    return isinstance(op, (Launch, Copy)) and any(
+        access.buffer == view.id and access.mode.writes for access in op.accesses
+    )
+
+
+def put_back(m: Machine, holder: BufferV, at: Value) -> Value | None:
+    """What took the place of an element of a list that unseen code gave."""
+    if holder.id not in m.put_back or holder.region:
+        return None
+    return m.roles.get(symbols.Item(before(m, holder), symbol_of(at)))
+
+
+def with_put_back(m: Machine, view: BufferV) -> list[BufferV]:
+    """What unseen code gave, and what took the place of its elements."""
+    if view.id not in m.put_back or view.region:
+        return [view]
+    return [view, *memory_in(m, before(m, view))]
 
 
 def _is_in(place: Symbol, symbol: Symbol) -> bool:

@@ -152,7 +152,7 @@ def buffers_in(
         match names.settle(m, value):
             case BufferV() as view:
                 if not no_memory.is_none(m, view):
-                    found.append(view)
+                    found += stored.with_put_back(m, view)
             case TupleV(items) if depth:
                 found += within(items, depth=depth - 1)
             case HeapV(number) if depth and (

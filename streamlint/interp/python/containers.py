@@ -234,11 +234,11 @@ def index(m: Machine, value: Value, at: Value, span: Span) -> Value:
             return _heap_index(m, value, at, span)
         case BufferV(flavor=Flavor.TORCH | Flavor.OPAQUE), ConstV(str() as key):
             # `state["step"]`: what was taken for a tensor is a dict, and holds what was moved as one.
-            place = symbols.Item(_before(m, value), symbol_of(at))
+            place = symbols.Item(stored.before(m, value), symbol_of(at))
             held = stored.at(m, place) or tensor_methods.element_of(m, value, key)
             return held if held is not None else SymV(place, (value,))
         case BufferV(), _:
-            return _view(m, value, at, span)
+            return stored.put_back(m, value, at) or _view(m, value, at, span)
         case (SymV(base, holds), _):
             place = symbols.Item(base, symbol_of(at))
             return stored.at(m, place) or SymV(place, elements.taken_from(m, holds))
@@ -259,11 +259,6 @@ def _bounds(m: Machine, at: SliceV, span: Span) -> None:
     for bound in (at.lo, at.hi, at.step):
         if isinstance(bound, BufferV) and bound.flavor is Flavor.TORCH and m.space(bound).on_host:
             tensors.read_on_host(m, bound, span, "__index__()")
-
-
-def _before(m: Machine, value: BufferV) -> Symbol:
-    """What an argument was before a call showed that it may be memory."""
-    return m.given.get(value.id, symbol_of(value)) if not value.region else symbol_of(value)
 
 
 def _heap_index(m: Machine, value: HeapV, at: Value, span: Span) -> Value:
@@ -449,7 +444,10 @@ def set_index(m: Machine, container: Value, at: Value, value: Value, span: Span)
             put(m, m.heap[container.id], key, results.stored(m, value))
         case BufferV(flavor=Flavor.TORCH | Flavor.OPAQUE) if _is_text(names.settle(m, at)):
             # inputs = processor(image).to(device); inputs["scale"] = 2: a tensor has no such places.
-            set_index(m, SymV(_before(m, container)), at, value, span)
+            set_index(m, SymV(stored.before(m, container)), at, value, span)
+        case BufferV() if stored.is_put_back(m, container, names.settle(m, at), value):
+            m.put_back.add(container.id)
+            set_index(m, SymV(stored.before(m, container)), at, value, span)
         case BufferV():
             at = names.settle(m, at)
             target = elements.rows(m, container, at)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.frozen import replace
-from streamlint.interp.facts import call_keys, classes, given_classes, guesses, kinds, several
+from streamlint.interp.facts import call_keys, classes, given_apart, given_classes, guesses, kinds, several
 from streamlint.interp.library import (
     autograd,
     devices,
@@ -21,6 +21,7 @@ from streamlint.interp.library.stored import own_memory
 from streamlint.interp.python import functions
 from streamlint.interp.state import arguments, callers, lifetime, names, stored, symbols
 from streamlint.interp.state.ends import PathEnds, Returned
+from streamlint.interp.state.put_off import Saved
 from streamlint.interp.state.scope import Scope, Target
 from streamlint.interp.state.values import (
     BufferV,
@@ -147,6 +148,28 @@ def call_backward(m: Machine, number: int, span: Span) -> None:
     m.frame.born = len(m.buffers)
 
 
+def call_saving(m: Machine, pack: FuncV, unpack: FuncV, number: int) -> None:
+    """An operator that is not seen saves a tensor, which goes through a hook, and lets it go."""
+    m.call = number
+    span = pack.function.span
+    callers.begin(m, span, number)
+    m.frame.born = len(m.buffers)
+    given = autograd.saved_by_others(m, pack)
+    if given is not None:
+        saved, _ = given
+        packed = m.python.call(m, pack, saved, {}, span)
+        m.saved += [Saved(view.id, unpack, packed, number) for view in tensors.buffers_in(m, saved)]
+    lifetime.after_statement(m, span)
+
+
+def call_asking(m: Machine, number: int, span: Span) -> None:
+    """A backward pass that is not seen asks for what was saved."""
+    m.call = number
+    callers.begin(m, span, number)
+    m.frame.born = len(m.buffers)
+    autograd.asks_for_saved(m, span)
+
+
 def _consumed(m: Machine, value: Value) -> Value:
     """A value is yielded to unseen code; gives what that sends back."""
     views = (
@@ -268,7 +291,7 @@ def outside_arguments(
     for position, param in enumerate(function.params):
         if position < skip and param.kind == "positional":
             continue
-        value = _outside_value(m, param, number, function.module, scope)
+        value = _taken_apart(m, func, param.name) or _outside_value(m, param, number, function.module, scope)
         if isinstance(value, SymV):
             value = equal.get(param.name, value)
             m.keys.update(((attribute, param.name), value) for attribute in keys.get(param.name, ()))
@@ -297,6 +320,21 @@ def _given_back(m: Machine, number: int, param: str) -> HeapV | None:
     if given is None:
         return None
     return next((one for one in reversed(handed) if m.heap[one.id].cls is given.cls), None)
+
+
+def _taken_apart(m: Machine, func: FuncV, param: str) -> TupleV | None:
+    """The several things that an earlier call has returned, and that this one takes apart (``given_apart``).
+
+    The last of them comes first, as a backward pass has it.
+    """
+    many = given_apart.into(m.project, func.function, param)
+    handed = m.life.outside
+    for number in range(len(handed) - 1, -1, -1) if many else ():
+        value = handed[number]
+        if isinstance(value, TupleV) and len(value.items) in many:
+            del handed[number]
+            return value
+    return None
 
 
 def _objects_in(m: Machine, value: Value) -> Iterator[HeapV]:

@@ -132,6 +132,8 @@ class Path:
     """Unknown values that were passed where an annotation wants a number or the like."""
     unpacked: set[BufferId] = field(default_factory=set)
     """What unseen code gave as several things: ``rows, work = comm.start(x)``."""
+    put_back: set[BufferId] = field(default_factory=set)
+    """What it gave as a list, of which a moved element took its own place: see ``library/stored.py``."""
     waited_for: set[tuple[BufferId, Region]] = field(default_factory=set)
     """Those of them that are no memory: ``work``."""
     objects: set[BufferId] = field(default_factory=set)
