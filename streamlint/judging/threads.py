@@ -85,9 +85,10 @@ def _was_told(judged: Judged, earlier: OpId, later: OpId) -> bool:
 
     ``launched.set()`` of a thread behind what it queues, and ``launched.wait()``. So with a condition, and a
     loop of a thread that makes a pass because somebody took what it had put into a queue, or gave something
-    back: what it does then comes after what that one had done. So with ``stream.launch_host_func(free.put, page)``
-    behind it. Not where it then waits for a lock, or for a semaphore that somebody else may have given back, or
-    takes the next one of several words from a queue, or calls what is not seen: who knows what stands behind.
+    back: what it does then comes after what that one had done. So with a host function that is queued behind
+    it: ``stream.launch_host_func(free.put, page)``. Not where it then waits for a lock, or for a semaphore that
+    somebody else may have given back, takes the next of several words from a queue, or calls what is not
+    seen: who knows what stands behind.
     """
     giver, taker = judged.op(earlier).lane, judged.op(later).lane
     givers, filled = {giver}, set()
@@ -163,8 +164,8 @@ def _is_beside_own_thread(judged: Judged, earlier: OpId, later: OpId) -> bool:
     """Whether a thread goes on beside one that it has started itself, and neither waits for the other.
 
     ``pool.submit(upload, page)``, then ``page[:] = rows``: the upload comes too late, or is still under way.
-    So with one that it has let go on, ``jobs.put(page)``. Not where a caller may have waited in between, or the
-    new thread for something else than what it was given.
+    So with one that it has let go on, ``jobs.put(page)``. Not where a caller may have waited in between, or
+    the new thread for something else than what it was given.
     """
     child, parent = judged.op(earlier), judged.op(later)
     start = judged.index.starts.get(child.lane)
@@ -174,10 +175,11 @@ def _is_beside_own_thread(judged: Judged, earlier: OpId, later: OpId) -> bool:
     if not spawn.at.call == child.at.call == parent.at.call or judged.trace.calls_unseen(start, later):
         return False
     given = {op.monitor for op in _signals(judged, OpId(0), start) if op.lane == parent.lane}
+    if any(_may_be_full(judged, op) for op in _signals(judged, start, later) if op.lane == parent.lane):
+        return False
     waits = map(judged.op, judged.numbers(HostWait, Join, first=start, before=later))
-    return not any(_is_full_at_most(judged, op, parent.lane) for op in _signals(judged, start, later)) and all(
-        op.lane not in (child.lane, parent.lane) or _is_own_beginning(op, spawn, given) for op in waits
-    )
+    both = (child.lane, parent.lane)
+    return all(op.lane not in both or _is_own_beginning(op, spawn, given) for op in waits)
 
 
 def _signals(judged: Judged, first: OpId, before: OpId) -> Iterator[HostSignal]:
@@ -185,10 +187,10 @@ def _signals(judged: Judged, first: OpId, before: OpId) -> Iterator[HostSignal]:
     return (op for op in ops if isinstance(op, HostSignal))
 
 
-def _is_full_at_most(judged: Judged, put: HostSignal, lane: LaneId) -> bool:
-    """Whether a thread may wait in ``queue.Queue(maxsize=1).put(x)`` until others have taken what is there."""
+def _may_be_full(judged: Judged, put: HostSignal) -> bool:
+    """Whether a ``put(x)`` may wait until others have taken what is there: ``queue.Queue(maxsize=1)``."""
     queue = judged.trace.monitors[put.monitor]
-    return put.lane == lane and queue.kind is MonitorKind.QUEUE and queue.count != 0
+    return queue.kind is MonitorKind.QUEUE and queue.count != 0
 
 
 def _is_own_beginning(wait: Op, spawn: Spawn, given: set[MonitorId]) -> bool:
