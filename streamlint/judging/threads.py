@@ -9,6 +9,7 @@ from streamlint.rules.host_threads import held_at
 from streamlint.rules.told_too_early import told_by
 from streamlint.trace import (
     Alloc,
+    Callback,
     Doubt,
     HostAccess,
     HostSignal,
@@ -17,6 +18,7 @@ from streamlint.trace import (
     LaneId,
     MonitorId,
     MonitorKind,
+    Op,
     OpId,
     Spawn,
     SyncDevice,
@@ -25,6 +27,8 @@ from streamlint.trace import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from streamlint.rules.base import Judged, Problem
 
 _TELLS = (MonitorKind.ATTRIBUTE, MonitorKind.FLAG, MonitorKind.CONDITION, MonitorKind.SEMAPHORE)
@@ -81,16 +85,23 @@ def _was_told(judged: Judged, earlier: OpId, later: OpId) -> bool:
 
     ``launched.set()`` of a thread behind what it queues, and ``launched.wait()``. So with a condition, and a
     loop of a thread that makes a pass because somebody took what it had put into a queue, or gave something
-    back: what it does then comes after what that one had done. Not where it then waits for a lock, or for a
-    semaphore that somebody else may have given back, or calls what is not seen: who knows what stands behind.
+    back: what it does then comes after what that one had done. So with a host function that is queued behind
+    it: ``stream.launch_host_func(free.put, page)``. Not where it then waits for a lock, or for a semaphore that
+    somebody else may have given back, takes the next of several words from a queue, or calls what is not
+    seen: who knows what stands behind.
     """
     giver, taker = judged.op(earlier).lane, judged.op(later).lane
+    givers, filled = {giver}, set()
     told: dict[MonitorId, OpId] = {}
     since = None
-    for number in judged.numbers(HostSignal, HostWait, first=earlier + 1, before=later):
+    for number in judged.numbers(Callback, HostSignal, HostWait, first=earlier + 1, before=later):
         op = judged.op(number)
         kind = judged.trace.monitors[op.monitor].kind if isinstance(op, (HostSignal, HostWait)) else None
-        if isinstance(op, HostSignal) and op.lane == giver and kind in _TELLS:
+        if isinstance(op, Callback) and op.lane == giver:
+            givers.add(op.body)
+        elif isinstance(op, HostSignal) and op.lane in givers and kind is MonitorKind.QUEUE:
+            filled.add(op.monitor)
+        elif isinstance(op, HostSignal) and op.lane in givers and kind in _TELLS:
             told.setdefault(op.monitor, number)
         elif isinstance(op, HostWait) and op.lane == taker:
             given = told.get(op.monitor)
@@ -98,7 +109,7 @@ def _was_told(judged: Judged, earlier: OpId, later: OpId) -> bool:
                 kind is not MonitorKind.SEMAPHORE or judged.hb.ordered(given, number).verdict is Verdict.YES
             ):
                 since = number
-            elif kind in (MonitorKind.LOCK, MonitorKind.FLAG, MonitorKind.SEMAPHORE):
+            elif kind in (MonitorKind.LOCK, MonitorKind.FLAG, MonitorKind.SEMAPHORE) or op.monitor in filled:
                 since = None
     return since is not None and not judged.trace.calls_unseen(since, later)
 
@@ -153,18 +164,42 @@ def _is_beside_own_thread(judged: Judged, earlier: OpId, later: OpId) -> bool:
     """Whether a thread goes on beside one that it has started itself, and neither waits for the other.
 
     ``pool.submit(upload, page)``, then ``page[:] = rows``: the upload comes too late, or is still under way.
-    Not where a caller may have waited in between, or the new thread for what to work on (``queue.get()``).
+    So with one that it has let go on, ``jobs.put(page)``. Not where a caller may have waited in between, or
+    the new thread for something else than what it was given.
     """
     child, parent = judged.op(earlier), judged.op(later)
     start = judged.index.starts.get(child.lane)
     spawn = judged.op(start) if start is not None else None
-    if start is None or spawn is None or start > earlier or spawn.lane != parent.lane:
+    if start is None or not isinstance(spawn, Spawn) or start > earlier or spawn.lane != parent.lane:
         return False
-    if not spawn.at.call == child.at.call == parent.at.call:
+    if not spawn.at.call == child.at.call == parent.at.call or judged.trace.calls_unseen(start, later):
+        return False
+    given = {op.monitor for op in _signals(judged, OpId(0), start) if op.lane == parent.lane}
+    if any(_may_be_full(judged, op) for op in _signals(judged, start, later) if op.lane == parent.lane):
         return False
     waits = map(judged.op, judged.numbers(HostWait, Join, first=start, before=later))
-    unseen = judged.trace.calls_unseen(start, later)
-    return not unseen and not any(op.lane in (child.lane, parent.lane) for op in waits)
+    both = (child.lane, parent.lane)
+    return all(op.lane not in both or _is_own_beginning(op, spawn, given) for op in waits)
+
+
+def _signals(judged: Judged, first: OpId, before: OpId) -> Iterator[HostSignal]:
+    ops = map(judged.op, judged.numbers(HostSignal, first=first, before=before))
+    return (op for op in ops if isinstance(op, HostSignal))
+
+
+def _may_be_full(judged: Judged, put: HostSignal) -> bool:
+    """Whether a ``put(x)`` may wait until others have taken what is there: ``queue.Queue(maxsize=1)``."""
+    queue = judged.trace.monitors[put.monitor]
+    return queue.kind is MonitorKind.QUEUE and queue.count != 0
+
+
+def _is_own_beginning(wait: Op, spawn: Spawn, given: set[MonitorId]) -> bool:
+    """Whether a thread that goes on takes what it was let go on for: ``rows = jobs.get()``."""
+    if spawn.goes_on is None or wait.lane != spawn.child:
+        return False
+    if isinstance(wait, Join):
+        return wait.child == spawn.goes_on
+    return isinstance(wait, HostWait) and wait.monitor in given
 
 
 def _done_by_callback(judged: Judged, earlier: OpId, later: OpId) -> bool:

@@ -259,12 +259,15 @@ def drop_aside(m: Machine, values: Iterable[Value], span: Span) -> None:
         m.life.let_go.update(dict.fromkeys(held, (m.monitors[teller.id].id, m.lane)))
 
 
-def put_aside(m: Machine, held: HeapObject, item: Value, span: Span) -> None:
+def put_aside(m: Machine, container: HeapV, item: Value, span: Span) -> None:
     """``self.free.append(slot)`` in a thread or a host function: who takes the slot knows what that knew.
 
-    So does who takes the number of a slot, as long as it is in there once.
+    So does who takes the number of a slot, as long as it is in there once; and whatever word comes through a
+    queue of threads: ``acknowledged.put(True)``.
     """
-    if isinstance(item, ConstV) and (type(item.value) is not int or held.items.count(item) > 1):
+    held = m.heap[container.id]
+    told = container.id in m.monitors or (isinstance(item, ConstV) and type(item.value) is int)
+    if isinstance(item, ConstV) and (not told or held.items.count(item) > 1):
         return
     held.told.pop(symbol_of(item), None)
     if m.lane != MAIN_LANE:

@@ -73,7 +73,7 @@ def method(
             else:
                 held.items.append(item)
             _let_go(held, from_end=name == "appendleft")
-            monitors.put_aside(m, held, item, span)
+            monitors.put_aside(m, receiver, item, span)
             return NONE
         case (("extend" | "update"), [source, *_]):
             extended = _extend(m, receiver, source)
