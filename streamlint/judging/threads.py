@@ -86,8 +86,8 @@ def _was_told(judged: Judged, earlier: OpId, later: OpId) -> bool:
     ``launched.set()`` of a thread behind what it queues, and ``launched.wait()``. So with a condition, and a
     loop of a thread that makes a pass because somebody took what it had put into a queue, or gave something
     back: what it does then comes after what that one had done. So with a host function that is queued behind
-    it: ``stream.launch_host_func(free.put, page)``. Not where it then waits for a lock, or for a semaphore that
-    somebody else may have given back, takes the next of several words from a queue, or calls what is not
+    it: ``stream.launch_host_func(free.put, page)``. Not where it then waits for a lock, or for a semaphore
+    that somebody else may have given back, takes the next of several words from a queue, or calls what is not
     seen: who knows what stands behind.
     """
     giver, taker = judged.op(earlier).lane, judged.op(later).lane
