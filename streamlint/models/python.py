@@ -118,15 +118,31 @@ MAKES_FUTURE = frozenset({"create_future", "Future"})
 """What ``await`` waits for until somebody resolves it: https://docs.python.org/3/library/asyncio-future.html"""
 
 EXECUTORS = frozenset(f"concurrent.futures.{one}ThreadPoolExecutor" for one in ("", "thread."))
+POOLS = frozenset({"multiprocessing.pool.ThreadPool", "multiprocessing.dummy.Pool"})
+"""Threads behind the interface of a pool of processes: https://docs.python.org/3/library/multiprocessing.html"""
 THREAD_METHODS = frozenset({"start", "join", "is_alive"})
 JOINS = frozenset({"join", "result", "get", "exception"})
 """Methods of threads, futures and results of a pool that wait until the function has returned."""
 ASKS_TABLE = "get"
 """The one of them that dicts have, too."""
-HAS_ENDED = {"done": True, "is_alive": False}
+WAITS_FOR_RESULT = "wait"
+"""What a result of ``pool.apply_async()`` has besides."""
+HAS_ENDED = {"done": True, "ready": True, "is_alive": False}
 """Methods that ask whether a thread has ended, and what they answer if it has."""
 OF_EXECUTORS = frozenset({"submit", "map", "shutdown"})
 """https://docs.python.org/3/library/concurrent.futures.html#executor-objects"""
+MAPS_OF_POOLS = {"map": False, "imap": False, "imap_unordered": False, "starmap": True}
+"""Methods of pools that call a function for each element, and whether that is all its arguments."""
+OF_POOLS = {
+    "map": False,
+    "imap": False,
+    "imap_unordered": False,
+    "map_async": False,
+    "starmap": True,
+    "starmap_async": True,
+}
+"""Methods of pools that call a function for each element, and whether that is all its arguments."""
+OF_POOLS = MAPS_OF_POOLS.keys() | {"apply", "apply_async", "close", "join", "terminate"}
 OF_EVENT_LOOPS = frozenset({"run_in_executor", "create_task"})
 """Methods of the event loops of asyncio that run something."""
 GIVES_RESULT = frozenset({"create_task", "ensure_future", "wait_for", "shield", "run", "run_until_complete"})

@@ -59,7 +59,7 @@ def made(
     """``Thread(...)`` and ``ThreadPoolExecutor(...)``; None for calls of anything else."""
     if path == "threading.Thread":
         return _make(m, args, kwargs)
-    return _executor(m, path, args, kwargs, span) if path in python.EXECUTORS else None
+    return _executor(m, path, args, kwargs, span) if path in python.EXECUTORS | python.POOLS else None
 
 
 def _make(m: Machine, args: list[Value], kwargs: dict[str, Value]) -> HeapV:
@@ -117,10 +117,17 @@ def runs_code(value: Value) -> bool:
 
 
 def _executor(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> SymV:
-    """``ThreadPoolExecutor(max_workers=1)``"""
+    """``ThreadPoolExecutor(max_workers=1)``, ``ThreadPool(processes=1)``"""
     made = m.result(path, span)
-    workers = names.settle(m, kwargs.get("max_workers", args[0] if args else NONE))
-    m.pools[made.symbol] = Pool(workers == ConstV(1), is_prepared="initializer" in kwargs)
+    is_pool = path in python.POOLS
+    workers = names.settle(
+        m, kwargs.get("processes" if is_pool else "max_workers", args[0] if args else NONE)
+    )
+    m.pools[made.symbol] = Pool(
+        workers == ConstV(1),
+        is_prepared="initializer" in kwargs or (is_pool and len(args) > 1),
+        as_of_processes=is_pool,
+    )
     return made
 
 
@@ -208,14 +215,14 @@ def method(
         _run(m, ThreadBody(thread, run, [], {}), span)
     elif name == "start" and "target" in held.attrs:
         listed = elements.listed(m, held.attrs.get("args", NONE)) or []
-        kwargs = _named(m, held.attrs.get("kwargs"))
+        kwargs = named(m, held.attrs.get("kwargs"))
         _run(m, ThreadBody(thread, held.attrs["target"], listed, kwargs), span)
     elif name in python.HAS_ENDED and "lane" in held.attrs:
         return QueryV(thread, negated=not python.HAS_ENDED[name])
-    elif name in python.JOINS:
+    elif name in python.JOINS or name == python.WAITS_FOR_RESULT:
         # A result that is not there in time raises, and nothing goes on.
         limit = kwargs.get("timeout", args[0] if args else NONE)
-        joined(m, thread, span, limited=name == "join" and limit != NONE)
+        joined(m, thread, span, limited=name in ("join", python.WAITS_FOR_RESULT) and limit != NONE)
     return held.attrs.get(_RESULT, NONE)
 
 
@@ -267,7 +274,8 @@ def _in_one_call(one: Site, other: Site) -> bool:
     return (one.function, one.calls, one.call) == (other.function, other.calls, other.call)
 
 
-def _named(m: Machine, given: Value | None) -> dict[str, Value]:
+def named(m: Machine, given: Value | None) -> dict[str, Value]:
+    """What is called by name: ``kwargs={"stream": side}``."""
     if not isinstance(given, HeapV):
         return {}
     held = m.heap[given.id]

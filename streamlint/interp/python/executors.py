@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from streamlint.interp.library import threads
 from streamlint.interp.python import alike, containers, objects
 from streamlint.interp.state import elements, loop_steps, names, symbols
-from streamlint.interp.state.values import NONE, TRUE, ApiV, GeneratorV, HeapV, SymV, Value
-from streamlint.models.python import GIVES_STEPS, OF_EXECUTORS
+from streamlint.interp.state.values import NONE, TRUE, ApiV, GeneratorV, HeapV, SymV, TupleV, Value
+from streamlint.models.python import GIVES_STEPS, MAPS_OF_POOLS, OF_EXECUTORS, OF_POOLS
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -20,9 +20,11 @@ def method(
     m: Machine, receiver: SymV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
 ) -> Value | None:
     """A method of what is an executor, or of what is given code to run; None for others."""
+    pool = threads.pool_of(m, receiver)
+    if pool is not None and m.pools[pool].as_of_processes:
+        return _of_pool(m, pool, name, args, kwargs, span) if name in OF_POOLS else None
     if name not in OF_EXECUTORS:
         return None
-    pool = threads.pool_of(m, receiver)
     runs = bool(args) and threads.runs_code(names.settle(m, args[0]))
     if name == "submit" and runs:
         return threads.submit(m, args, kwargs, span, pool)
@@ -35,6 +37,25 @@ def method(
     return None
 
 
+def _of_pool(
+    m: Machine, pool: Symbol, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value | None:
+    """``pool.apply_async(f, (x,), {"stream": side})``, ``pool.starmap(f, pairs)``, ``pool.join()``."""
+    if name == "join":
+        threads.shut_down(m, pool, span)
+        return NONE
+    if not args or not threads.runs_code(names.settle(m, args[0])):
+        return NONE if name in ("close", "terminate") else None
+    if name in MAPS_OF_POOLS:
+        return _mapped(m, pool, args[0], args[1:2], span, spread=MAPS_OF_POOLS[name]) if args[1:] else None
+    given = elements.listed(m, kwargs.get("args", args[1] if len(args) > 1 else TupleV(())))
+    named = names.settle(m, kwargs.get("kwds", args[2] if len(args) > 2 else NONE))
+    if given is None:
+        return None
+    future = threads.submit(m, [args[0], *given], threads.named(m, named), span, pool)
+    return future if name == "apply_async" else threads.method(m, future, "get", [], {}, span)
+
+
 def awaited(m: Machine, value: Value, span: Span) -> Value:
     """``await ticket``, of a class whose ``__await__`` goes on until an event has come too."""
     steps = objects.told_by_class(m, value, GIVES_STEPS, span)
@@ -43,10 +64,12 @@ def awaited(m: Machine, value: Value, span: Span) -> Value:
     return threads.awaited(m, value, span)
 
 
-def _mapped(m: Machine, pool: Symbol, function: Value, sources: list[Value], span: Span) -> HeapV:
+def _mapped(
+    m: Machine, pool: Symbol, function: Value, sources: list[Value], span: Span, *, spread: bool = False
+) -> HeapV:
     """``results = list(pool.map(step, batches))``: a thread for each; who has the results has waited for all.
 
-    All are given to the pool before the first result is asked for.
+    All are given to the pool before the first result is asked for. ``spread``: an element is all arguments.
     """
     born = alike.now(m)
     source = sources[0] if len(sources) == 1 else m.python.call(m, ApiV("zip"), sources, {}, span)
@@ -57,7 +80,7 @@ def _mapped(m: Machine, pool: Symbol, function: Value, sources: list[Value], spa
             if not loop_steps.may_go_on(m, turn, loop_steps.UNKNOWN_LENGTH_TURNS):
                 break
             item = containers.nth(m, source, turn, span) if items is None else items[turn]
-            given = [item] if len(sources) == 1 else elements.listed(m, item) or [item]
+            given = [item] if len(sources) == 1 and not spread else elements.listed(m, item) or [item]
             futures.append(threads.submit(m, [function, *given], {}, span, pool))
     results = [threads.method(m, future, "result", [], {}, span) for future in futures]
     if items is not None and len(results) == len(items):

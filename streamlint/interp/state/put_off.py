@@ -61,6 +61,8 @@ class Pool:
     """Whether each thread calls a function first: ``initializer=torch.cuda.set_device``."""
     lanes: tuple[LaneId, ...] = ()
     """On which it does what it was given, in order."""
+    as_of_processes: bool = False
+    """Whether it has the methods of a pool of processes: ``ThreadPool(2).apply_async(f, (x,))``."""
 
 
 @frozen(eq=False)
