@@ -142,7 +142,8 @@ OF_POOLS = {
     "starmap_async": True,
 }
 """Methods of pools that call a function for each element, and whether that is all its arguments."""
-OF_POOLS = MAPS_OF_POOLS.keys() | {"apply", "apply_async", "close", "join", "terminate"}
+ENDS_POOL = frozenset({"close", "terminate"})
+OF_POOLS = MAPS_OF_POOLS.keys() | ENDS_POOL | {"apply", "apply_async", "join"}
 OF_EVENT_LOOPS = frozenset({"run_in_executor", "create_task"})
 """Methods of the event loops of asyncio that run something."""
 GIVES_RESULT = frozenset({"create_task", "ensure_future", "wait_for", "shield", "run", "run_until_complete"})

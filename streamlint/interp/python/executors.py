@@ -8,7 +8,7 @@ from streamlint.interp.library import threads
 from streamlint.interp.python import alike, containers, objects
 from streamlint.interp.state import elements, loop_steps, names, symbols
 from streamlint.interp.state.values import NONE, TRUE, ApiV, GeneratorV, HeapV, SymV, TupleV, Value
-from streamlint.models.python import GIVES_STEPS, MAPS_OF_POOLS, OF_EXECUTORS, OF_POOLS
+from streamlint.models.python import ENDS_POOL, GIVES_STEPS, MAPS_OF_POOLS, OF_EXECUTORS, OF_POOLS
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -45,7 +45,7 @@ def _of_pool(
         threads.shut_down(m, pool, span)
         return NONE
     if not args or not threads.runs_code(names.settle(m, args[0])):
-        return NONE if name in ("close", "terminate") else None
+        return NONE if name in ENDS_POOL else None
     if name in MAPS_OF_POOLS:
         return _mapped(m, pool, args[0], args[1:2], span, spread=MAPS_OF_POOLS[name]) if args[1:] else None
     given = elements.listed(m, kwargs.get("args", args[1] if len(args) > 1 else TupleV(())))
