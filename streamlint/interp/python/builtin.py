@@ -118,7 +118,7 @@ def _of_contexts(
 def _of_handles(
     m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span
 ) -> Value | None:
-    """Prototypes of callbacks, and what gives an address, a handle or an object once more, as another type."""
+    """Prototypes of callbacks, and what gives an address, a handle or an object once more."""
     last = path.rpartition(".")[2]
     if path in host.PROTOTYPE_MAKERS:
         return ApiV(host.PROTOTYPE)
