@@ -403,6 +403,52 @@ def test_the_runs_are_prepared_while_files_are_analyzed(
     capsys.readouterr()
 
 
+def test_what_a_hooked_module_computes_is_queued_where_it_is_called() -> None:
+    path = FIXTURES / "torch" / "sl101_results_of_hooked_modules.py"
+    found = analyze(path.parent, [path], Settings()).findings
+    lines = path.read_text("utf-8").splitlines()
+    for driver in ("kept_bad", "found_bad", "watched_bad"):
+        plans = of_findings(Target(path, driver), path.parent, found)
+        of_module = [plan for plan in plans if plan.witness == ByValue(names_earlier=False)]
+        held = {lines[plan.earlier.line - 1].strip() for plan in of_module if plan.earlier is not None}
+        assert "x = layer(x)" in held, driver
+
+
+def test_a_method_of_a_base_class_is_reached(tmp_path: Path) -> None:
+    path = tmp_path / "x.py"
+    path.write_text(
+        "class Ring:\n"
+        "    def step(self):\n"
+        "        page.copy_(x, non_blocking=True)\n"
+        "class Counted(Ring):\n"
+        "    pass\n"
+        "class Steps(Counted[int]):\n"
+        "    def run(self):\n"
+        "        self.step()\n"
+        "def main():\n"
+        "    Steps().run()\n",
+        encoding="utf-8",
+    )
+    program = Program(path)
+    assert program.reachable("main") == ["main", "Ring.step", "Steps.run"]
+    assert program.drivers("Ring.step") == ["main"]
+    assert 3 in [place.line for place in program.work("main")]
+
+
+def test_a_function_may_be_named_by_a_text(tmp_path: Path) -> None:
+    path = tmp_path / "x.py"
+    path.write_text(
+        "def fill():\n"
+        "    page.copy_(x, non_blocking=True)\n"
+        "def applied(name):\n"
+        "    globals()[name]()\n"
+        "def main():\n"
+        "    applied('fill')\n",
+        encoding="utf-8",
+    )
+    assert Program(path).drivers("fill") == ["main", "fill"]
+
+
 def test_coroutines_are_run_by_who_awaits_them(tmp_path: Path) -> None:
     path = tmp_path / "x.py"
     path.write_text(

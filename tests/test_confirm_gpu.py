@@ -107,6 +107,15 @@ def reached(source: str, name: str) -> set[str]:
     return seen
 
 
+def _named(node: ast.AST) -> str:
+    """A name, be it a text: ``applied("graphed", 3.0)``."""
+    match node:
+        case ast.Name(id=name) | ast.Constant(value=str() as name):
+            return name
+        case _:
+            return ""
+
+
 @cache
 def defined_in(source: str) -> dict[str, tuple[range, frozenset[str]]]:
     """The functions and classes at the top of a module: their lines, and the names in them."""
@@ -116,7 +125,7 @@ def defined_in(source: str) -> dict[str, tuple[range, frozenset[str]]]:
                 min([node.lineno, *(each.lineno for each in node.decorator_list)]),
                 (node.end_lineno or node.lineno) + 1,
             ),
-            frozenset(inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)),
+            frozenset(name for inner in ast.walk(node) if (name := _named(inner))),
         )
         for node in ast.parse(source).body
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)

@@ -244,59 +244,78 @@ def _is_of_other_memory(later: Op, problem: Problem) -> bool:
 def _of_outside_calls(judged: Judged, problem: Problem, first: OpId, run: Run) -> set[Doubt]:
     """What a pair assumes about the calls that unseen code makes."""
     earlier, later = judged.op(first), judged.op(problem.later)
-    let_go = _lets_go_itself(judged, problem, first)
     doubts = {Doubt.CALLS} if run.entry.after_others else set()
-    result_of_hook = earlier.role is Role.FORWARD and earlier.at.call == later.at.call
-    if (
-        run.entry.with_hooks
-        and not result_of_hook
-        and (not _is_of_other_memory(later, problem) or lifetimes.kept_alike(judged, problem, earlier))
-    ):
-        # What a module does between its hooks may wait; that memory goes back behind it stays so.
+    if run.entry.with_hooks and _may_wait_between_hooks(judged, problem, earlier, later):
         doubts.add(Doubt.SOME_PATHS)
     between = not is_entry(earlier) or is_lent(judged, problem)
     if between and earlier.at.call != later.at.call:
-        doubts.add(Doubt.CALLS)
-        if run.entry.is_step and earlier.at.call == 0 and run.entry.outside_calls:
-            # with torch.cuda.stream(self.side): self.forward(x): a step meets what the constructor has left
-            # on the side stream where its caller has it run.
-            doubts.add(Doubt.SOME_PATHS)
-        many = len(set(run.entry.outside_calls)) > 1 and not _is_again(earlier, later, run)
-        if (many and _caller_may_order(judged, earlier, later, run)) or owners.may_order(
-            judged, earlier, later, run
-        ):
-            doubts.add(Doubt.SOME_PATHS)
-        asks_caller = not let_go and not _waits_itself(judged, later, run)
-        handed = asks_caller and _is_handed(_recorded_behind(judged, first))
-        if many and handed:
-            # ticket = copier.submit(rows), then copier.use(ticket): who has the ticket has its event. A
-            # method of the ticket is what that is there for: whether code gets at the event, is asked apart.
-            doubts.add(Doubt.RESULT if run.entry.of_handle else Doubt.SOME_PATHS)
-        finished = handed or _is_finished_elsewhere(judged, first, later, run)
-        if not many and (run.entry.one_of_several or finished):
-            doubts.add(Doubt.SOME_PATHS)
-        if run.entry.called_in(later.at.call) in run.entry.steps_of_ordering:
-            # next() waits for self.copies and then calls preload(): who calls that by itself, behind next(),
-            # leaves out what next() does first. run() ends with .tolist(), and calls prepare(rows) before.
-            doubts.add(Doubt.SOME_PATHS)
-        if run.entry.ordered_by_hooks:
-            # fetch() before each step, and a hook of every layer that waits for what it has fetched.
-            doubts.add(Doubt.SOME_PATHS)
-        # How long the loop keeps what a call hands out, its calls in a row do not show.
-        shown = min(run.entry.loop_in_sight, 2) if is_return(earlier) else run.entry.loop_in_sight
-        once_more = later.at.call - earlier.at.call < shown
-        if run.entry.order_in_sight or once_more:
-            # worker = Worker(); worker.load(); worker.join(); worker.step(): what that order leaves open is
-            # found there.
-            doubts.add(Doubt.SOME_PATHS)
-        if run.entry.orders_elsewhere and (not run.entry.outside_calls or earlier.role is Role.AFTER_CALL):
-            # A function called twice: upload(), finish() of the same module, upload() again. And what a
-            # consumer does with a result: between two of them it may call begin(), which forks.
-            doubts.add(Doubt.SOME_PATHS)
-    elif later.at.call > 1 and len(set(run.entry.outside_calls)) > 1 and not _is_prepared(later, run):
+        return doubts | _of_calls_between(judged, problem, first, run)
+    if later.at.call > 1 and len(set(run.entry.outside_calls)) > 1 and not _is_prepared(later, run):
         # start(), then step(), which calls start() too: what step() does alone, its own entry shows.
         doubts.add(Doubt.SOME_PATHS)
     return doubts
+
+
+def _may_wait_between_hooks(judged: Judged, problem: Problem, earlier: Op, later: Op) -> bool:
+    """Whether what a module does between its hooks may wait; that memory goes back behind it stays so.
+
+    What it computes and a hook gets, nothing comes between.
+    """
+    if earlier.role is Role.FORWARD and earlier.at.call == later.at.call:
+        return False
+    return not _is_of_other_memory(later, problem) or lifetimes.kept_alike(judged, problem, earlier)
+
+
+def _of_calls_between(judged: Judged, problem: Problem, first: OpId, run: Run) -> set[Doubt]:
+    """The same for a pair of which one is of a later call than the other."""
+    earlier, later = judged.op(first), judged.op(problem.later)
+    many = len(set(run.entry.outside_calls)) > 1 and not _is_again(earlier, later, run)
+    asks_caller = not _lets_go_itself(judged, problem, first) and not _waits_itself(judged, later, run)
+    handed = asks_caller and _is_handed(_recorded_behind(judged, first))
+    doubts = {Doubt.CALLS}
+    if many and handed:
+        # ticket = copier.submit(rows), then copier.use(ticket): who has the ticket has its event. A
+        # method of the ticket is what that is there for: whether code gets at the event, is asked apart.
+        doubts.add(Doubt.RESULT if run.entry.of_handle else Doubt.SOME_PATHS)
+    if _calls_may_order(judged, first, problem.later, run, many=many, handed=handed):
+        doubts.add(Doubt.SOME_PATHS)
+    return doubts
+
+
+def _calls_may_order(
+    judged: Judged, first: OpId, second: OpId, run: Run, *, many: bool, handed: bool
+) -> bool:
+    """Whether calls of others come between the two that may order them.
+
+    ``many``: calls of several methods. ``handed``: who calls has an event behind the earlier one.
+    """
+    earlier, later, entry = judged.op(first), judged.op(second), run.entry
+    if entry.is_step and earlier.at.call == 0 and entry.outside_calls:
+        # with torch.cuda.stream(self.side): self.forward(x): a step meets what the constructor has left
+        # on the side stream where its caller has it run.
+        return True
+    if many and _caller_may_order(judged, earlier, later, run):
+        return True
+    if owners.may_order(judged, earlier, later, run):
+        return True
+    if not many and (entry.one_of_several or handed or _is_finished_elsewhere(judged, first, later, run)):
+        return True
+    if entry.called_in(later.at.call) in entry.steps_of_ordering:
+        # next() waits for self.copies and then calls preload(): who calls that by itself, behind next(),
+        # leaves out what next() does first. run() ends with .tolist(), and calls prepare(rows) before.
+        return True
+    if entry.ordered_by_hooks:
+        # fetch() before each step, and a hook of every layer that waits for what it has fetched.
+        return True
+    # How long the loop keeps what a call hands out, its calls in a row do not show.
+    shown = min(entry.loop_in_sight, 2) if is_return(earlier) else entry.loop_in_sight
+    if entry.order_in_sight or later.at.call - earlier.at.call < shown:
+        # worker = Worker(); worker.load(); worker.join(); worker.step(): what that order leaves open is
+        # found there.
+        return True
+    # A function called twice: upload(), finish() of the same module, upload() again. And what a consumer
+    # does with a result: between two of them it may call begin(), which forks.
+    return bool(entry.orders_elsewhere) and (not entry.outside_calls or earlier.role is Role.AFTER_CALL)
 
 
 def _lets_go_itself(judged: Judged, problem: Problem, use: OpId) -> bool:

@@ -44,8 +44,7 @@ def is_handed_on(judged: Judged, problem: Problem, entry: Entry) -> bool:
     side = _takes_again(judged, problem, later, entry)
     if side is None:
         return False
-    begin = next(n for n, op in enumerate(judged.trace.ops) if op.at.call == use.at.call)
-    numbers = judged.numbers(Wait, SyncStream, SyncEvent, first=begin, before=problem.earlier)
+    numbers = judged.numbers(Wait, SyncStream, SyncEvent, before=problem.earlier)
     waits = [number for number in numbers if judged.op(number).at.call == use.at.call]
     if any(_waits_like(judged, number, use) and source(judged, number) == side for number in waits):
         return True
@@ -64,7 +63,7 @@ def _waits_like(judged: Judged, number: OpId, use: Op) -> bool:
 
 
 def _host_waits_for_upload(judged: Judged, problem: Problem, number: OpId, side: StreamId) -> bool:
-    """Whether the host waits for a stream that has brought up the memory, and done nothing else with it."""
+    """Whether the host waits for a stream that has brought up the memory, or allocated it, and no more."""
     op = judged.op(number)
     assert problem.buffer is not None
     if not is_explicit_wait(op) or judged.uses(problem.buffer, first=number, before=problem.earlier):

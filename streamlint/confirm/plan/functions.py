@@ -74,6 +74,7 @@ class Program:
             raise PlanError(f"{path.name}: {error}") from error
         self.path = path
         self._functions = dict(_functions(self.tree.body, ""))
+        self._bases = {node.name: _bases(node) for node in self.tree.body if isinstance(node, ast.ClassDef)}
 
     def names(self) -> list[str]:
         """Its functions, and its methods as ``Class.method``."""
@@ -114,7 +115,10 @@ class Program:
         return range(0) if function is None else range(function.lineno, (function.end_lineno or 0) + 1)
 
     def reachable(self, name: str) -> list[str]:
-        """``name`` and the functions and methods of its file that it names, and so on from there."""
+        """``name`` and the functions and methods of its file that it names, and so on from there.
+
+        With a class go those that it inherits from: ``Steps().run()`` may run a method of a base of it.
+        """
         found: list[str] = []
         todo = [name]
         while todo:
@@ -123,10 +127,18 @@ class Program:
             if function is None or current in found:
                 continue
             found.append(current)
-            # Also what is only named: functools.partial(fill, x) runs fill.
-            named = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
+            named = self._named_in(function)
             todo.extend(other for other in self._functions if other.partition(".")[0] in named)
         return found
+
+    def _named_in(self, function: _Function) -> set[str]:
+        """Also what is only named, be it by its text: ``functools.partial(fill, x)``, ``run("fill")``."""
+        todo = {name for node in ast.walk(function) if (name := _name(node))}
+        named: set[str] = set()
+        while todo:
+            named |= todo
+            todo = {base for name in todo for base in self._bases.get(name, ())} - named
+        return named
 
     def drivers(self, name: str) -> list[str]:
         """The functions to call so that ``name`` runs: those of the module that reach it, else itself."""
@@ -148,6 +160,19 @@ class Program:
 def _column(source: str, node: ast.stmt | ast.expr) -> int:
     line = lines_of(source)[node.lineno - 1]
     return len(line.encode()[: node.col_offset].decode())
+
+
+def _name(node: ast.AST) -> str:
+    match node:
+        case ast.Name(id=name) | ast.Constant(value=str() as name):
+            return name
+        case _:
+            return ""
+
+
+def _bases(node: ast.ClassDef) -> frozenset[str]:
+    """``Ring`` of ``class Steps(Ring)``, and of ``class Steps(Ring[int])``."""
+    return frozenset(one.id for base in node.bases for one in ast.walk(base) if isinstance(one, ast.Name))
 
 
 def _functions(body: list[ast.stmt], prefix: str) -> Iterator[tuple[str, _Function]]:

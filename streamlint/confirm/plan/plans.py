@@ -11,7 +11,7 @@ from streamlint.confirm.inside.hold import Hold
 from streamlint.confirm.plan.functions import PlanError, Program
 from streamlint.confirm.text.instrument import Place
 from streamlint.frozen import frozen, replace
-from streamlint.trace import Callback, Free
+from streamlint.trace import Callback, Free, Launch, Role
 from streamlint.witness import (
     UNDECLARED,
     ByDeadlock,
@@ -168,7 +168,7 @@ def witness_for(finding: Finding) -> Witness:
     declared, evidence = witness_of(finding.code), finding.evidence
     if not isinstance(declared, ByValue) or evidence is None:
         return declared
-    if _is_pending_before(finding):
+    if _is_pending_before(finding) or _is_result_of_module(finding):
         return replace(declared, names_earlier=False)
     if isinstance(evidence.trace.ops[evidence.earlier], Free):
         return ByReuse(stale=True)
@@ -181,6 +181,13 @@ def _is_pending_before(finding: Finding) -> bool:
 
     evidence = finding.evidence
     return evidence is not None and is_entry(evidence.trace.ops[evidence.earlier])
+
+
+def _is_result_of_module(finding: Finding) -> bool:
+    """Whether it is what a hooked module computes: named is where the hook is registered, not the call."""
+    evidence = finding.evidence
+    op = None if evidence is None else evidence.trace.ops[evidence.earlier]
+    return isinstance(op, Launch) and op.role is Role.FORWARD
 
 
 def _of_finding(finding: Finding, driver: str, path: Path, root: Path, program: Program) -> list[Plan]:

@@ -79,70 +79,109 @@ def opaque(
     weakly.given_away(m, values)
     made_by = function if isinstance(function, str) else _made_by(m, function) or processes.maker(m, function)
     processes.note(m, last, made_by, values, span)
-    unwrapped = _status_check(values)
-    if unwrapped is not None:
-        return unwrapped
-    if last in vocabulary.MAKES_CURRENT or any(isinstance(value, DeviceV) for value in values):
-        devices.may_be_selected(m)
-    capsule = _capsule(last, values)
-    if capsule is not None:
-        # Whoever takes it holds the memory until its own work is done.
-        lifetime.escapes(m, [capsule], span)
-        return BufferV(capsule.id, capsule.region, Flavor.OPAQUE)
+    handed = _handed_through(m, last, values, span)
+    if handed is not None:
+        return handed
     filled = values if last in host.FILLS else _filled_by_reader(m, function, args, kwargs)
     written = tensors.buffers_in(m, filled, unknown=False)
     for view in written:
         tensors.write_on_host(m, view, span, last)
     if last in host.FILLS:
         return m.result(function, span)
-    tensors_given = tensors.buffers_in(m, values, unknown=not of_python, data=not of_python)
+    views = tensors.buffers_in(m, values, unknown=not of_python, data=not of_python)
     if written:
         # cv2.resize(page, size, dst=small): what it writes it does not read.
-        tensors_given = [view for view in tensors_given if view not in written]
+        views = [view for view in views if view not in written]
     # moe.task(page.data_ptr(), n): who gets an address keeps nothing alive.
-    lifetime.escapes(m, (view for view in tensors_given if not view.bare), span)
-    if last == "set_result" and tensors_given:
+    lifetime.escapes(m, (view for view in views if not view.bare), span)
+    if last == "set_result" and views:
         # torch.futures.Future: who asks for the result waits for an event of the future's.
         escape.recorded_behind(m, span)
-    on_host = [view for view in tensors_given if m.space(view).on_host]
-    if on_host and _reads_at_once(m, function) and not any(_is_on_device(m, v) for v in tensors_given):
+    if _is_read_at_once(m, function, views):
         # accuracy_score(labels, page): what nothing is known of is on the host as well, or it would fail.
-        for view in on_host:
-            tensors.read_on_host(m, view, span, last)
+        for view in views:
+            if m.space(view).on_host:
+                tensors.read_on_host(m, view, span, last)
         return m.result(function, span)
     callbacks = [value for value in values if isinstance(value, CallbackV) and not value.address]
     lifetime.escapes(m, callbacks, span)
-    launched = _launched(m, values, tensors_given)
+    launched = _launched(m, values, views)
     if not launched:
-        handles = len(on_host) == len(tensors_given)
+        handles = all(m.space(view).on_host for view in views)
         escape.through(m, [*values, *holds], span, spelling.called(m, span) or name, handles=handles)
-    registered = _is_registered(m, function)
-    keeps = last in host.HANDOFF_METHODS or _is_class(last) or _is_getter(m, last, values)
-    # comm.send(x.data.ptr, n, dtype, peer, stream.ptr): who gets an address and a handle launches work.
-    keeps = keeps and not (launched and any(isinstance(value, StreamV) and value.raw for value in values))
-    if not tensors_given and (_is_made_for_effect(m, function, of_python=of_python) or _may_wait(function)):
+    if not views and (_is_made_for_effect(m, function, of_python=of_python) or _may_wait(function)):
         m.unseen.append(len(m.ops))
-    if not tensors_given or (keeps and not registered):
-        kept = tuple(value for value in (*values, *holds) if not isinstance(value, ConstV))
-        result = m.result(function, span, kept)
-        if function in host.COPIES and kept:
-            m.named_like[result.symbol] = symbol_of(kept[0])
-        return result
+    registered = _is_registered(m, function)
+    if not views or (not registered and _keeps(m, last, values, launched=bool(launched))):
+        return _keeping(m, function, [*values, *holds], span)
     if launched:
         return _takes_pointers(m, name, values, launched, span)
-    if all(m.space(view).on_host and view.flavor is Flavor.ARRAY for view in tensors_given):
-        for view in tensors_given:
+    return _works_on(m, function, last, values, views, span, registered=registered)
+
+
+def _handed_through(m: Machine, last: str, values: list[Value], span: Span) -> Value | None:
+    """What a call hands out that checks a status, or makes a capsule."""
+    unwrapped = _status_check(values)
+    if unwrapped is not None:
+        return unwrapped
+    if last in vocabulary.MAKES_CURRENT or any(isinstance(value, DeviceV) for value in values):
+        devices.may_be_selected(m)
+    capsule = _capsule(last, values)
+    if capsule is None:
+        return None
+    # Whoever takes it holds the memory until its own work is done.
+    lifetime.escapes(m, [capsule], span)
+    return BufferV(capsule.id, capsule.region, Flavor.OPAQUE)
+
+
+def _is_read_at_once(m: Machine, function: str | Symbol, views: list[BufferV]) -> bool:
+    """Whether the host reads what it gets, and nothing of that is on a device."""
+    on_host = any(m.space(view).on_host for view in views)
+    return on_host and _reads_at_once(m, function) and not any(_is_on_device(m, view) for view in views)
+
+
+def _keeps(m: Machine, last: str, values: list[Value], *, launched: bool) -> bool:
+    """Whether it only keeps what it is given.
+
+    ``comm.send(x.data.ptr, n, dtype, peer, stream.ptr)``: who gets an address and a handle launches work.
+    """
+    keeps = last in host.HANDOFF_METHODS or _is_class(last) or _is_getter(m, last, values)
+    return keeps and not (launched and any(isinstance(value, StreamV) and value.raw for value in values))
+
+
+def _keeping(m: Machine, function: str | Symbol, held: list[Value], span: Span) -> Value:
+    kept = tuple(value for value in held if not isinstance(value, ConstV))
+    result = m.result(function, span, kept)
+    if function in host.COPIES and kept:
+        m.named_like[result.symbol] = symbol_of(kept[0])
+    return result
+
+
+def _works_on(
+    m: Machine,
+    function: str | Symbol,
+    last: str,
+    values: list[Value],
+    views: list[BufferV],
+    span: Span,
+    *,
+    registered: bool,
+) -> Value:
+    """The host reads arrays of its own; else it is work on the current stream."""
+    if all(m.space(view).on_host and view.flavor is Flavor.ARRAY for view in views):
+        for view in views:
             tensors.read_on_host(m, view, span, last, opaque=True)
         return m.result(function, span)
     if escape.carries_order(m, values):
         return m.result(function, span, tuple(values))
-    fills = _filled(m, function, tensors_given) if isinstance(function, str) else ()
     # self.experts[key](x): no end of a key is what it is called
     told = last if last.isidentifier() else spelling.called(m, span) or last
-    guessed = not isinstance(function, str) and _is_of_another_class(m, function)
-    if not isinstance(function, str):
-        lifetime.computes(m, function, span)
-    return tensors.opaque_work(m, told, tensors_given, span, surely=registered, guessed=guessed, fills=fills)
+    if isinstance(function, str):
+        fills = _filled(m, function, views)
+        return tensors.opaque_work(m, told, views, span, surely=registered, fills=fills)
+    guessed = _is_of_another_class(m, function)
+    lifetime.computes(m, function, span)
+    return tensors.opaque_work(m, told, views, span, surely=registered, guessed=guessed)
 
 
 def _spread(m: Machine, span: Span) -> tuple[Value, ...]:

@@ -69,18 +69,41 @@ if TYPE_CHECKING:
 def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value | None:
     """Calls an outside function that is known here; None if it is not."""
     args = [names.settle(m, a) for a in args]
-    last = path.rpartition(".")[2]
+    for kind in (_of_threads, _of_contexts, _of_handles, _of_objects, _of_host_memory):
+        if (answer := kind(m, path, args, kwargs, span)) is not None:
+            return answer
+    if "." not in path or path.startswith(python.COMPUTING):
+        return _builtin(m, path.rpartition(".")[2], args, kwargs, span)
+    if path == "random.choice" and args:
+        return containers.index(m, args[0], m.fresh("choice", span), span)
+    if path == weakly.FINALIZE and len(args) > 1:
+        return weakly.finalizer(m, args, kwargs, span)
+    if path == "weakref.ref" and args:
+        return weakly.referring(m, args[0], span)
+    return m.result(path, span) if path.startswith(python.TOLD_TO_OTHERS) else None
+
+
+def _of_threads(
+    m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value | None:
+    """Threads, what each has for itself, and what they wait for; modules imported by a text."""
     if (thread := threads.made(m, path, args, kwargs, span)) is not None:
         return thread
     if path == thread_local.PATH:
         return thread_local.make(m)
-    if path.startswith("asyncio.") and (given := threads.of_asyncio(m, last, args, kwargs, span)) is not None:
-        return given
+    if path.startswith("asyncio."):
+        given = threads.of_asyncio(m, path.rpartition(".")[2], args, kwargs, span)
+        if given is not None:
+            return given
     if path in host.IMPORTS and args and isinstance(args[0], ConstV) and isinstance(args[0].value, str):
         return m.project.path(args[0].value)
-    monitor = monitors.make(m, path, args, kwargs, span)
-    if monitor is not None:
-        return monitor
+    return monitors.make(m, path, args, kwargs, span)
+
+
+def _of_contexts(
+    m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value | None:
+    last = path.rpartition(".")[2]
     if last in python.NULL_CONTEXTS:
         return ContextV(ContextKind.NULL, args[0] if args else NONE)
     if path == "contextlib.closing" and args:
@@ -89,6 +112,14 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
         return ContextV(ContextKind.STACK, m.fresh(last, span))
     if path == "functools.partial" and args:
         return PartialV(args[0], tuple(args[1:]), kwargs)
+    return None
+
+
+def _of_handles(
+    m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value | None:
+    """Prototypes of callbacks, and what gives an address, a handle or an object once more."""
+    last = path.rpartition(".")[2]
     if path in host.PROTOTYPE_MAKERS:
         return ApiV(host.PROTOTYPE)
     if path == host.PROTOTYPE:
@@ -106,8 +137,16 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
         return args[0]
     if path in host.SAYS_TYPE and len(args) == 2 and _is_order(args):
         return args[1]
+    return None
+
+
+def _of_objects(
+    m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value | None:
+    """Fields, queues and namespaces."""
     if args and (told := fields.of_function(m, path, args[0], kwargs, span)) is not None:
         return told
+    last = path.rpartition(".")[2]
     if path in host.QUEUES:
         made = feeding.bounded(m, m.new_list((), kind=last), args, kwargs)
         monitors.watch(m, made, MonitorKind.QUEUE, span, count=feeding.size(m, made))
@@ -117,6 +156,14 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
         for name, value in kwargs.items():
             objects.set_attribute(m, made, name, value, span)
         return made
+    return None
+
+
+def _of_host_memory(
+    m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value | None:
+    """Arrays of NumPy and of ctypes."""
+    last = path.rpartition(".")[2]
     if path == "ctypes.sizeof":
         return given_by("sizeof", *args)
     if path in host.SPLITS and (parts := host_arrays.split(m, args)) is not None:
@@ -131,16 +178,6 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
         return host_arrays.copied(m, path, args, kwargs, span)
     if path.startswith("numpy.") or (path.startswith("ctypes.") and not path.startswith("ctypes.c_")):
         return host_arrays.function(m, path, args, kwargs, span)
-    if "." not in path or path.startswith(python.COMPUTING):
-        return _builtin(m, last, args, kwargs, span)
-    if path == "random.choice" and args:
-        return containers.index(m, args[0], m.fresh("choice", span), span)
-    if path == weakly.FINALIZE and len(args) > 1:
-        return weakly.finalizer(m, args, kwargs, span)
-    if path == "weakref.ref" and args:
-        return weakly.referring(m, args[0], span)
-    if path.startswith(python.TOLD_TO_OTHERS):
-        return m.result(path, span)
     return None
 
 

@@ -6,26 +6,20 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from streamlint import ir, models
-from streamlint.interp.facts import classes, makers, no_memory
+from streamlint.interp.facts import classes, no_memory
 from streamlint.interp.library import (
     arrays,
     autograd,
     by_reference,
-    collectives,
     effects,
     escape,
-    extents,
     graph_methods,
     graphs,
     hooks,
     host_arrays,
     layers,
     operators,
-    optimizers,
-    stream_values,
     tensor_methods,
-    tensors,
-    threads,
     torch_modules,
     unresolved,
     used_as,
@@ -33,7 +27,6 @@ from streamlint.interp.library import (
 )
 from streamlint.interp.python import (
     contexts,
-    executors,
     foreign_wrappers,
     functions,
     given_objects,
@@ -42,15 +35,14 @@ from streamlint.interp.python import (
     keywords,
     kinds,
     library_calls,
-    mappings,
     module_containers,
     object_methods,
     super_calls,
     text,
+    unknown_receivers,
 )
-from streamlint.interp.state import elements, flavors, lifetime, names, symbols
+from streamlint.interp.state import elements, lifetime, names, symbols
 from streamlint.interp.state.values import (
-    NONE,
     ApiV,
     BufferV,
     CallbackV,
@@ -78,15 +70,13 @@ from streamlint.interp.state.values import (
 )
 from streamlint.models import host, members, python, vocabulary
 from streamlint.models import torch as torch_model
-from streamlint.models.operands import CAPTURES_BY_HAND
-from streamlint.models.schema import Lib, Role
-from streamlint.trace import Evidence, Space, Symbol
+from streamlint.models.schema import Role
+from streamlint.trace import Symbol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from streamlint.interp.state.machine import Machine
-    from streamlint.models.schema import Framework
     from streamlint.source import Span
 
 
@@ -230,7 +220,7 @@ def _call_symbol(m: Machine, func: SymV, args: list[Value], kwargs: dict[str, Va
             if status is not None:
                 return status
             if name in torch_model.HANDLE_METHODS or name == "stream":
-                return _handle_call(m, func.symbol, args, kwargs, span)
+                return unknown_receivers.of_device_module(m, func.symbol, args, kwargs, span)
             return call_method(m, SymV(of, func.holds), name, args, kwargs, span)
         case symbol:
             return unresolved.opaque(m, symbol, args, kwargs, span, holds=func.holds)
@@ -246,32 +236,22 @@ def call_method(
     match receiver:
         case ContextV() | StreamV() | DeviceV() if contexts.is_by_hand(receiver, name, args):
             return contexts.by_hand(m, receiver, name, args, span)
-        case StreamV(_, lib):
-            row = models.find_method(Role.STREAM, lib, name) or models.find_method(Role.STREAM, None, name)
-            if row is not None:
-                return effects.apply(m, row[0], row[1], receiver, args, kwargs, span)
-            return unresolved.opaque(m, name, [receiver, *args], kwargs, span)
-        case EventV(_, lib):
-            row = models.find_method(Role.EVENT, lib, name) or models.find_method(Role.EVENT, None, name)
-            if row is not None:
-                return effects.apply(m, row[0], row[1], receiver, args, kwargs, span)
-            return unresolved.opaque(m, name, [receiver, *args], kwargs, span)
+        case StreamV() | EventV():
+            return _by_table(m, receiver, name, args, kwargs, span)
         case GraphV():
             return graph_methods.method(m, receiver, name, args, kwargs, span)
-        case BufferV(flavor=Flavor.OPAQUE | Flavor.TORCH) if (
-            name in escape.WAITING | vocabulary.ONLY_STREAMS_HAVE | vocabulary.ONLY_EVENTS_HAVE | {_RECORD}
-        ):
+        case BufferV(flavor=Flavor.OPAQUE | Flavor.TORCH) if name in _NONE_OF_MEMORY:
             # The unresolved result was a future, an event or a stream.
             if name in escape.WAITING:
                 no_memory.is_waited_for(m, receiver)
-            return symbolic_method(m, SymV(symbol_of(receiver), (receiver,)), name, args, kwargs, span)
+            return _of_no_memory(m, receiver, name, args, kwargs, span)
         case BufferV(flavor=Flavor.OPAQUE) if name in torch_model.HANDLE_METHODS:
             # It was a device module: get_handle(device).current_stream()
-            return symbolic_method(m, SymV(symbol_of(receiver), (receiver,)), name, args, kwargs, span)
-        case BufferV(flavor=Flavor.OPAQUE) if _is_an_objects(m, name, kwargs):
+            return _of_no_memory(m, receiver, name, args, kwargs, span)
+        case BufferV(flavor=Flavor.OPAQUE) if unknown_receivers.is_an_objects(m, name, kwargs):
             # agent = nixl_agent(name, config): what was taken for memory has a method of another thing.
             no_memory.is_waited_for(m, receiver)
-            return symbolic_method(m, SymV(symbol_of(receiver), (receiver,)), name, args, kwargs, span)
+            return _of_no_memory(m, receiver, name, args, kwargs, span)
         case BufferV():
             if members.is_tensor_method(name):
                 used_as.shows(m, receiver, used_as.Use.TENSOR)
@@ -293,7 +273,7 @@ def call_method(
         case SymV() if weakly.is_finalizer(m, receiver):
             return weakly.method(m, receiver, name)
         case SymV():
-            return symbolic_method(m, receiver, name, args, kwargs, span)
+            return unknown_receivers.method(m, receiver, name, args, kwargs, span)
         case ConstV(str() | bytes()):
             return text.method(m, receiver, name, args, kwargs, span)
         case FuncV() if name in python.RUNS_ELSEWHERE:
@@ -305,155 +285,29 @@ def call_method(
             return unresolved.opaque(m, symbols.Attr(symbol_of(receiver), name), args, kwargs, span)
 
 
-_RECORD = "record"
-"""An event is recorded on a stream, or (CuPy, cuda.core) a stream records an event: the argument tells."""
-
-
-def symbolic_method(
-    m: Machine, receiver: SymV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
+def _by_table(
+    m: Machine,
+    receiver: StreamV | EventV,
+    name: str,
+    args: list[Value],
+    kwargs: dict[str, Value],
+    span: Span,
 ) -> Value:
-    """A method of an unknown value: names that only one kind of object has show what it is."""
-    torch_modules.shows(m, receiver, name)
-    if name in torch_model.MODULE_RETURNS_SELF and (
-        torch_modules.is_shown(m, receiver) or given_objects.is_module(m, receiver)
-    ):
-        return torch_modules.gives_itself(m, receiver, name, args, kwargs, span)
-    if name in torch_model.OPTIMIZER_METHODS:
-        optimizer = optimizers.stepped(m, receiver, args)
-        return hooks.of_optimizer(
-            m, optimizer, name, args, lambda: _symbolic_method(m, receiver, name, args, kwargs, span), span
-        )
-    return _symbolic_method(m, receiver, name, args, kwargs, span)
-
-
-def _symbolic_method(
-    m: Machine, receiver: SymV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
-) -> Value:
-    if name in hooks.OF_OPTIMIZERS:
-        taken = hooks.register(m, receiver, name, args, span)
-        if taken is not None:
-            return taken
-    if name == hooks.GRADIENT:
-        taken = hooks.register_behind(m, receiver.symbol, args, span)
-        if taken is not None:
-            return taken
-    if name in torch_model.FORWARD_HOOKS:
-        taken = hooks.register(m, receiver, name, args, span)
-        if taken is not None:
-            return taken
-    if name in torch_model.GIVES_OF_MODULE:
-        return torch_modules.given(m, receiver.symbol, name, args, layer=torch_modules.is_layer(receiver))
-    if name == torch_model.MODULE_STATE and torch_modules.is_shown(m, receiver):
-        return torch_modules.state(m, receiver.symbol, layer=torch_modules.is_layer(receiver))
-    if name in torch_model.FILLS_MODULE:
-        torch_modules.fills_own(m, receiver.symbol, span, layer=torch_modules.is_layer(receiver))
-    if name == autograd.SAVES and autograd.saved(m, receiver, args):
-        return NONE
-    told = models.find_telling(name, kwargs)
-    if told is not None and _is_in_use(m, told[1]):
-        known = makers.by_name(m, receiver, told[1])
-        owner = _as_role(m, receiver, told[0], told[1].lib, span, known)
-        return effects.apply(m, told[1], told[2], owner, args, kwargs, span, told=known)
-    if name in torch_model.HANDLE_METHODS or (
-        name == "stream" and args and stream_values.is_shown(m, args[0], Role.STREAM)
-    ):
-        return _handle_call(m, symbols.Attr(receiver.symbol, name), args, kwargs, span)
-    if name in host.FROM_ADDRESS:
-        args = [extents.at_address(m, args[0], receiver.symbol), *args[1:]] if args else args
-        return host_arrays.view(m, "numpy.frombuffer", args, kwargs, span)
-    executed = executors.method(m, receiver, name, args, kwargs, span)
-    if executed is not None:
-        return executed
-    if name in python.OF_EVENT_LOOPS:
-        settled = [names.settle(m, arg) for arg in args]
-        given = threads.of_asyncio(m, name, settled, kwargs, span)
-        if given is not None:
-            return given
-    if name in CAPTURES_BY_HAND:
-        return graphs.by_hand(m, receiver, args, kwargs, span, begins=CAPTURES_BY_HAND[name])
-    if name in vocabulary.ONLY_STREAMS_HAVE:
-        lib = m.project.arrays_of(m.frame.env.module)
-        return call_method(m, stream_values.as_stream(m, receiver, span, lib), name, args, kwargs, span)
-    if name == _RECORD and args and isinstance(names.settle(m, args[0]), EventV):
-        return call_method(m, stream_values.as_stream(m, receiver, span, None), name, args, kwargs, span)
-    if name in vocabulary.ONLY_EVENTS_HAVE or (
-        name == _RECORD and (not args or stream_values.is_shown(m, args[0], Role.STREAM))
-    ):
-        return call_method(m, stream_values.as_event(m, receiver, span), name, args, kwargs, span)
-    if name in vocabulary.ORDERS and stream_values.is_shown(m, receiver, Role.STREAM):
-        return call_method(m, stream_values.as_stream(m, receiver, span), name, args, kwargs, span)
-    if name in vocabulary.ORDERS and stream_values.is_shown(m, receiver, Role.EVENT):
-        return call_method(m, stream_values.as_event(m, receiver, span), name, args, kwargs, span)
-    found = mappings.method(m, receiver, name, args, kwargs, span)
-    if found is not None:
-        return found
-    if escape.waits(name, args):
-        # An unknown thing is waited for: it may be any event or stream seen so far.
-        streams = collectives.ordered_by(m, receiver.symbol) or escape.all_streams(m)
-        func = symbols.Attr(receiver.symbol, name)
-        escape.barrier(m, streams, span, symbols.text_of(func))
-        return m.result(func, span, receiver.holds)
-    out = names.settle(m, kwargs["out"]) if "out" in kwargs else None
-    if isinstance(out, BufferV) and out.flavor is Flavor.ARRAY:
-        # rows.sum(axis=0, out=page): what writes into an array of NumPy is one.
-        return host_arrays.function(m, f"numpy.{name}", [receiver, *args], kwargs, span)
-    is_none = receiver.symbol in m.plain or tensors.holds_stream(m, receiver)
-    if members.is_tensor_method(name) and not is_none:
-        shown = Evidence.INFERRED if members.shows_tensor(name, kwargs) else Evidence.ASSUMED
-        used_as.shows(m, receiver, used_as.Use.TENSOR)
-        view = tensors.as_buffer(m, receiver, kind=shown)
-        return tensor_methods.method(m, view, name, args, kwargs, span)
-    # worker = object.__new__(Worker); worker.event = e: what was stored in it goes along.
-    stored = [value for key, value in m.roles.items() if symbols.is_under(key, receiver.symbol)]
-    holds = (*receiver.holds, *stored)
-    return unresolved.opaque(m, symbols.Attr(receiver.symbol, name), args, kwargs, span, holds=holds)
-
-
-def _is_an_objects(m: Machine, name: str, kwargs: dict[str, Value]) -> bool:
-    told = models.find_telling(name, kwargs)
-    return told is not None and told[0] is Role.OBJECT and _is_in_use(m, told[1])
-
-
-def _is_in_use(m: Machine, framework: Framework) -> bool:
-    return not framework.told_with or m.project.imports(m.frame.env.module, *framework.told_with)
-
-
-def _as_role(m: Machine, receiver: SymV, role: Role, lib: Lib, span: Span, known: Evidence) -> Value:
-    """An unknown value as what the name of its method shows that it is, from now on."""
-    match role:
-        case Role.STREAM:
-            return stream_values.as_stream(m, receiver, span, lib)
-        case Role.EVENT:
-            return stream_values.as_event(m, receiver, span)
-        case Role.GRAPH:
-            graph = m.new_graph(span, lib)
-            m.roles[receiver.symbol] = graph
-            return graph
-        case Role.BUFFER:
-            view = tensors.as_buffer(m, receiver, flavors.flavor_of(lib, Space.DEVICE), known)
-            # rows[k].set(page, stream=lane): an array of such a library is on a device; buffers of the two
-            # others may be on the host.
-            return view if lib in (Lib.CORE, Lib.WARP) else m.lives(view, Space.DEVICE, known)
-        case Role.DEVICE:
-            device = DeviceV(m.device)
-            m.roles[receiver.symbol] = device
-            return device
-        case Role.OBJECT:
-            return receiver
-
-
-def _handle_call(
-    m: Machine, func: symbols.Attr, args: list[Value], kwargs: dict[str, Value], span: Span
-) -> Value:
-    """``device_module.current_stream()``: the method's name shows that the receiver is a device module."""
-    row = models.find_function(f"torch.cuda.{func.name}")
-    if not python.HAVE_EVENTS.isdisjoint(makers.of_symbol(m, func).split(".")):
-        row = None  # context.Event() of context = multiprocessing.get_context("spawn")
-    elif func.name != "set_stream":
-        m.device_modules.add(func.of)
-    elif func.of not in m.device_modules:
-        # communicator.set_stream(side) keeps the stream for itself: others have such a method too.
-        row = None
+    role, lib = Role.STREAM if isinstance(receiver, StreamV) else Role.EVENT, receiver.lib
+    row = models.find_method(role, lib, name) or models.find_method(role, None, name)
     if row is None:
-        return unresolved.opaque(m, func, args, kwargs, span)
-    return effects.apply(m, row[0], row[1], None, args, kwargs, span)
+        return unresolved.opaque(m, name, [receiver, *args], kwargs, span)
+    return effects.apply(m, row[0], row[1], receiver, args, kwargs, span)
+
+
+_NONE_OF_MEMORY = frozenset(
+    {*escape.WAITING, *vocabulary.ONLY_STREAMS_HAVE, *vocabulary.ONLY_EVENTS_HAVE, unknown_receivers.RECORD}
+)
+
+
+def _of_no_memory(
+    m: Machine, receiver: BufferV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value:
+    """A method of what was taken for memory, and has one that shows what it is."""
+    unknown = SymV(symbol_of(receiver), (receiver,))
+    return unknown_receivers.method(m, unknown, name, args, kwargs, span)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.facts import classes
 from streamlint.interp.library import sizes, tensors
-from streamlint.interp.python import conditions
+from streamlint.interp.python import conditions, known_comparisons
 from streamlint.interp.state import elements, names, symbols
 from streamlint.interp.state.values import (
     NONE,
@@ -57,10 +57,10 @@ def compare(m: Machine, op: str, left: Value, right: Value, e: ir.Compare) -> Va
     told = _by_class(m, op, left, right, e.span)
     if told is not None:
         return told
-    known = conditions.known_comparison(m, op, left, right)
+    known = known_comparisons.answer(m, op, left, right)
     if known is None and op in ("in", "not in"):
         right = _contents(m, right)
-        known = conditions.known_comparison(m, op, left, right)
+        known = known_comparisons.answer(m, op, left, right)
     if known is not None:
         return ConstV(known)
     match left, right:
@@ -136,7 +136,7 @@ def _by_fields(m: Machine, op: str, left: HeapV, right: HeapV) -> Value | None:
     if not fields:
         return None
     told = [
-        conditions.known_comparison(m, "==", one.attrs[name], other.attrs[name])
+        known_comparisons.answer(m, "==", one.attrs[name], other.attrs[name])
         if name in one.attrs and name in other.attrs
         else None
         for name in fields

@@ -7,41 +7,34 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.frozen import replace
-from streamlint.interp.facts import answers, arms, classes
+from streamlint.interp.facts import answers, arms
 from streamlint.interp.library import engines, monitors, tensors, threads, used_as
-from streamlint.interp.python import keys, kinds, later_passes, objects
-from streamlint.interp.state import at_work, elements, lengths, names, rings, symbols
+from streamlint.interp.python import kinds, known_comparisons, later_passes, objects
+from streamlint.interp.state import at_work, elements, lengths, names, symbols
 from streamlint.interp.state.values import (
     ApiV,
     BufferV,
     Comparison,
     ConstV,
-    DeviceV,
     EventV,
     Flavor,
     HeapV,
-    MethodV,
     QueryV,
-    Shape,
     StreamV,
     SymV,
-    TupleV,
     Value,
     symbol_of,
 )
 from streamlint.models import host, members
 from streamlint.models import torch as torch_model
-from streamlint.models.cuda_runtime import SUCCESS_NAMES
-from streamlint.models.python import GIVES_NUMBER, TELLS_TRUTH
-from streamlint.trace import QUERY, BufferId, Purpose, StreamKind, SyncEvent, SyncStream
+from streamlint.models.python import TELLS_TRUTH
+from streamlint.trace import QUERY, BufferId, Purpose, SyncEvent, SyncStream
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
     from streamlint.source import Span
     from streamlint.trace import Region
-
-_NEGATED = {"!=": "==", "is not": "is", "not in": "in"}
 
 
 def chooses(
@@ -287,141 +280,9 @@ def negate(m: Machine, e: ir.Unary) -> Value:
     return ConstV(not truth(m, value, e.operand))
 
 
-def known_comparison(m: Machine, op: str, left: Value, right: Value) -> bool | None:
-    """The answer of a comparison that does not depend on unknown values."""
-    base = _NEGATED.get(op, op)
-    answer = _known(m, base, left, right)
-    if answer is None:
-        answer = lengths.answer(m, base, left, right)
-    if answer is None and isinstance(left, SymV):
-        answer = answers.by_order(m, base, left.symbol, symbol_of(right))
-    return answer if answer is None or base == op else not answer
-
-
-_NO_HANDLES = (-1, 1, 2)
-"""What DLPack passes for no stream, and for the default streams; other handles are addresses, or 0."""
-_MADE = (StreamKind.BLOCKING, StreamKind.NON_BLOCKING)
-
-
-def _known(m: Machine, op: str, left: Value, right: Value) -> bool | None:
-    match op, left, right:
-        case "is" | "==", SymV(symbols.Call(symbols.Name(called))), ConstV(None) if called in GIVES_NUMBER:
-            # n = len(xs), then if n is None
-            return False
-        case "is" | "==", ConstV(None), _ if not isinstance(right, SymV):
-            return isinstance(right, ConstV) and right.value is None
-        case "is" | "==", _, ConstV(None) if not isinstance(left, SymV):
-            return isinstance(left, ConstV) and left.value is None
-        case "is" | "==", ConstV(a), ConstV(b):
-            return a == b
-        case "==" | "is", ApiV(a), ApiV(b):
-            return a.rpartition(".")[2] == b.rpartition(".")[2]
-        case "<" | ">" | "<=" | ">=", SymV(a), SymV(b) if a is b:
-            # buf = torch.empty(n), and then: if buf.numel() < n
-            return "=" in op
-        case "==" | "<=", SymV(a), ConstV(0) if a in m.forms.zero or a in m.forms.positive:
-            return a in m.forms.zero
-        case ">", SymV(a), ConstV(0) if a in m.forms.zero or a in m.forms.positive:
-            return a in m.forms.positive
-        case "==", SymV(a), SymV(b) if not m.forms.zero.isdisjoint((a, b)):
-            # storage.size() == shape.numel(), once it was given back
-            return False
-        case "==", StreamV(raw=True), ConstV(int() as handle) if handle in _NO_HANDLES:
-            return None if m.streams[left.id].kind in (StreamKind.LEGACY, StreamKind.PER_THREAD) else False
-        case "==", StreamV(raw=True), ConstV(0) if m.streams[left.id].kind in _MADE:
-            # handle = torch.cuda.current_stream().cuda_stream, in a block of a stream that the code has made
-            return False
-        case "in", StreamV(), TupleV(items):
-            told = [_known(m, "==", left, item) for item in items]
-            return True if True in told else None if None in told else False
-        case "==", ApiV(a), ConstV(int() as code) if a.endswith(SUCCESS_NAMES) or code == 0:
-            return (code == 0) == a.endswith(SUCCESS_NAMES)
-        case "is" | "==", SymV(a), SymV(b) if a is not b and _are_counted(m, a, b):
-            return False
-        case "==", HeapV(a), HeapV(b) if a != b and Shape.INSTANCE not in (m.heap[a].shape, m.heap[b].shape):
-            # Two lists with equal elements are equal.
-            return None
-        case "is" | "==", (StreamV() | EventV() | HeapV()), (StreamV() | EventV() | HeapV()):
-            return left == right if not _may_be_equal(m, left, right) else None
-        case "is" | "==", DeviceV(a), DeviceV(b):
-            return a == b if not (a.startswith("?") or b.startswith("?")) else None
-        case "==", MethodV(DeviceV() as a, "id"), MethodV(DeviceV() as b, "id"):
-            return _known(m, op, a, b)
-        case "in", ConstV(a), TupleV(items) if all(isinstance(item, ConstV) for item in items):
-            return any(isinstance(item, ConstV) and item.value == a for item in items)
-        case "in", ConstV(str() as a), ConstV(str() as b):
-            return a in b
-        case "in", _, HeapV():
-            held = m.heap[right.id]
-            left = rings.slot(m, left) if held.shape is Shape.DICT else left
-            if held.shape is Shape.DICT and symbol_of(left) in held.entries:
-                return True
-            if not isinstance(left, BufferV) and left in held.items and not held.role:
-                return True
-            if held.open or held.shape is Shape.INSTANCE:
-                return None
-            if isinstance(left, ConstV) and held.shape is Shape.DICT:
-                return symbol_of(left) in held.entries
-            if held.shape is Shape.DICT and all(
-                keys.are_two(m, symbol_of(left), one) for one in held.entries
-            ):
-                return False
-            return None if held.named else _is_among(m, left, held.items)
-        case _:
-            return None
-
-
-def _is_among(m: Machine, sought: Value, items: list[Value]) -> bool | None:
-    """Whether a list or a set of known elements holds a stream, an event or an object.
-
-    ``if stream not in self._forked:``, of a list with the streams of earlier passes: as often as it is asked,
-    what has come and gone since counts, so that no answer of the path stands for it.
-    """
-    if items and not isinstance(sought, (StreamV, EventV, HeapV)):
-        return None
-    told = [None if _says_itself(m, sought, item) else _known(m, "==", sought, item) for item in items]
-    return True if True in told else None if None in told else False
-
-
-def _says_itself(m: Machine, *compared: Value) -> bool:
-    """Whether the class of one of two objects may say when they are equal: ``@dataclass``, ``__eq__``."""
-    return any(
-        isinstance(one, HeapV)
-        and (cls := m.heap[one.id].cls) is not None
-        and (classes.method(m, one, "__eq__") is not None or classes.dataclass_fields(m, cls) is not None)
-        for one in compared
-    )
-
-
-def _are_counted(m: Machine, one: Symbol, other: Symbol) -> bool:
-    """Whether two elements were picked from a range at two places: no number is in it twice.
-
-    ``active = [g for g in range(n) if sizes[g]]``, and ``g == active[0]`` of the second one.
-    """
-    source = _range_of(m, one)
-    return source is not None and source is _range_of(m, other)
-
-
-def _range_of(m: Machine, symbol: Symbol) -> Symbol | None:
-    """The range of unknown length that an element at a known place of a list came from."""
-    match symbol:
-        case symbols.Item(symbols.Item(symbols.Thing("object", int() as number) as of, symbols.EACH), at):
-            is_known = isinstance(at, symbols.Const)
-            return of if is_known and m.heap[number].role == "range" else None
-        case _:
-            return None
-
-
-def _may_be_equal(m: Machine, left: Value, right: Value) -> bool:
-    """The stream current at entry may be any stream: ``s == torch.cuda.current_stream()`` stays open."""
-    if not (isinstance(left, StreamV) and isinstance(right, StreamV)) or left == right:
-        return False
-    return any(m.streams[stream.id].span is None for stream in (left, right))
-
-
 def comparison(m: Machine, op: str, left: Value, right: Value) -> Value:
     """An open comparison; ``a != b`` is keyed as the negation of ``a == b``."""
-    base = _NEGATED.get(op, op)
+    base = known_comparisons.NEGATED.get(op, op)
     if base == "==" and right == ConstV(None):
         base = "is"
     key = symbols.Compare(base, symbol_of(left), symbol_of(right))
@@ -431,7 +292,7 @@ def comparison(m: Machine, op: str, left: Value, right: Value) -> Value:
         key = turned
     if key not in m.comparisons:
         m.comparisons[key] = Comparison(base, left, right)
-    return SymV(key if op not in _NEGATED else symbols.negation(key))
+    return SymV(key if op not in known_comparisons.NEGATED else symbols.negation(key))
 
 
 def against_constant(m: Machine, made: Value, left: Value, right: Value) -> None:

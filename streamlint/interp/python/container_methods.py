@@ -63,6 +63,16 @@ def method(
     of_its_own(m, held, span)
     if held.shape is Shape.DICT and args:
         args = [where(m, held, args[0]), *args[1:]]
+    for group in (_puts, _takes, _looks_up, _of_table, _of_all):
+        if (answer := group(m, receiver, name, args, kwargs, span)) is not None:
+            return answer
+    return None
+
+
+def _puts(
+    m: Machine, receiver: HeapV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value | None:
+    held = m.heap[receiver.id]
     match name, args:
         case "add", [item, *_] if held.shape is Shape.SET and item in held.items:
             return NONE
@@ -79,11 +89,24 @@ def method(
             extended = _extend(m, receiver, source)
             _let_go(held)
             return extended
+        case "insert", [ConstV(int() as at), item] if at >= 0 or not held.open:
+            held.items.insert(at, item)
+            return NONE
+        case "insert", [_, item, *_]:
+            held.items.insert(0, item)
+            return NONE
+        case _:
+            return None
+
+
+def _takes(
+    m: Machine, receiver: HeapV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value | None:
+    held = m.heap[receiver.id]
+    match name, args:
         case (("get" | "get_nowait"), _) if held.items and receiver.id in m.monitors:
             # A queue of threads.
             return _seen(m, held, held.items.pop(0), span)
-        case _ if name in host.COUNTS_OF_QUEUES and receiver.id in m.monitors:
-            return m.fresh(name, span)
         case "popitem", _ if held.shape is Shape.DICT:
             m.taken += 1
             pair = _pop_item(m, held, receiver, from_front=kwargs.get("last", NONE) == FALSE)
@@ -91,6 +114,32 @@ def method(
             return pair
         case (("pop" | "popleft" | "get_nowait"), _):
             return _seen(m, held, _pop(m, held, receiver, name, args), span)
+        case (("remove" | "discard"), [item, *_]):
+            if item in held.items:
+                held.items.remove(item)
+            if held.shape is Shape.SET:
+                m.oracle.answer(symbols.Compare("in", symbol_of(item), symbol_of(receiver)), 1)
+            return NONE
+        case "clear", _:
+            for item in parts(m, receiver):
+                monitors.take_aside(m, item, span)
+            held.items.clear()
+            held.entries.clear()
+            held.keys.clear()
+            held.extra.clear()
+            held.open = False
+            return NONE
+        case _:
+            return None
+
+
+def _looks_up(
+    m: Machine, receiver: HeapV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value | None:
+    held = m.heap[receiver.id]
+    match name, args:
+        case _ if name in host.COUNTS_OF_QUEUES and receiver.id in m.monitors:
+            return m.fresh(name, span)
         case "get", [at, *rest] if held.shape is Shape.DICT:
             key = keys.by_name(m, held, symbol_of(at))
             found = held.entries.get(key)
@@ -106,15 +155,27 @@ def method(
             if symbol_of(at) not in held.entries:
                 put(m, held, at, rest[0] if rest else NONE)
             return held.entries[symbol_of(at)]
-        case "values", [] if is_walked_by_key(held):
+        case (("index" | "count" | "__len__" | "issubset" | "union" | "difference"), _):
+            return SymV(symbols.Attr(symbol_of(receiver), name))
+        case _:
+            return None
+
+
+def _of_table(
+    m: Machine, receiver: HeapV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value | None:
+    """``table.values()`` and its kin, as lists of what a loop comes by."""
+    held = m.heap[receiver.id]
+    match name:
+        case "values" if not args and is_walked_by_key(held):
             return lazy(m, "values", [receiver])
-        case "items", [] if is_walked_by_key(held):
+        case "items" if not args and is_walked_by_key(held):
             return lazy(m, "zip", [receiver, lazy(m, "values", [receiver])])
-        case "values", _:
+        case "values":
             return _like_list(m, held, list(held.entries.values()))
-        case "keys", _:
+        case "keys":
             return _like_list(m, held, list(held.keys.values()), sample=_any_key(m, receiver))
-        case "items", _:
+        case "items":
             pairs = [m.new_tuple((held.keys[key], held.entries[key])) for key in held.entries]
             sample = TupleV((_any_key(m, receiver), held.sample)) if held.sample is not None else None
             listed_pairs = _like_list(m, held, pairs, sample=sample)
@@ -122,36 +183,36 @@ def method(
                 key: TupleV((SymV(key), item)) for key, item in held.extra.items()
             }
             return listed_pairs
-        case "clear", _:
-            for item in parts(m, receiver):
-                monitors.take_aside(m, item, span)
-            held.items.clear()
-            held.entries.clear()
-            held.keys.clear()
-            held.extra.clear()
-            held.open = False
-            return NONE
-        case "copy", _:
-            return copied(m, receiver)
-        case ("insert", [_, item, *_]):
-            held.items.insert(0, item)
-            return NONE
-        case (("remove" | "discard"), [item, *_]):
-            if item in held.items:
-                held.items.remove(item)
-            if held.shape is Shape.SET:
-                m.oracle.answer(symbols.Compare("in", symbol_of(item), symbol_of(receiver)), 1)
-            return NONE
-        case (("rotate" | "reverse" | "sort"), _):
-            if name != "sort":
-                held.items.reverse() if name == "reverse" else held.items.insert(
-                    0, held.items.pop()
-                ) if held.items else None
-            return NONE
-        case (("index" | "count" | "__len__" | "issubset" | "union" | "difference"), _):
-            return SymV(symbols.Attr(symbol_of(receiver), name))
         case _:
             return None
+
+
+def _of_all(
+    m: Machine, receiver: HeapV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
+) -> Value | None:
+    """What is done with all elements at once."""
+    items = m.heap[receiver.id].items
+    match name:
+        case "copy":
+            return copied(m, receiver)
+        case "rotate":
+            _rotate(items, args)
+            return NONE
+        case "reverse":
+            items.reverse()
+            return NONE
+        case "sort":
+            return NONE
+        case _:
+            return None
+
+
+def _rotate(items: list[Value], args: list[Value]) -> None:
+    """``ring.rotate(-1)``; by an unknown number it is taken to go on by one."""
+    by = args[0].value if args and isinstance(args[0], ConstV) else 1
+    if items and isinstance(by, int):
+        first = -by % len(items)
+        items[:] = items[first:] + items[:first]
 
 
 def copied(m: Machine, value: Value) -> HeapV | None:

@@ -54,6 +54,7 @@ from streamlint.trace import UNBOUNDED, Evidence, Interval, Space, Symbol
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Plain
+    from streamlint.source import Span
 
 
 def evaluate(m: Machine, e: ir.Expr, *, called: bool = False) -> Value:
@@ -166,51 +167,70 @@ def binary(m: Machine, op: str, left: Value, right: Value, e: ir.Binary | ir.Aug
             return moved(pointer, left, "+")
         case (BufferV(flavor=Flavor.POINTER), _) | (_, BufferV(flavor=Flavor.POINTER)):
             return SymV(symbols.Binary(op, symbol_of(left), symbol_of(right)))
-        case (TupleV(a), BufferV(flavor=Flavor.OPAQUE) | SymV()) if op == "+":
-            # (first,) + rest[1:]: what is added to a tuple is one, of a length that is not known
-            return joined_lists.with_rest(m, a, right)
-        case (BufferV(flavor=Flavor.OPAQUE) | SymV(), TupleV(b)) if op == "+":
-            return joined_lists.with_rest(m, b, left)
-        case (TupleV(), _) | (_, TupleV()) if op == "+":
-            # (x,) + rest: a longer tuple, which computes nothing.
-            return m.fresh("tuple", e.span, (left, right))
+        case (TupleV() | HeapV(), _) | (_, TupleV() | HeapV()) if (
+            made := _of_sequences(m, op, left, right, e.span)
+        ) is not None:
+            return made
         case (BufferV(), _) | (_, BufferV()):
             made = tensors.operate(m, e.span, f"operator {op}", [left, right])
             forms.made(m, made, op, [left, right])
             both = all(isinstance(side, BufferV) and side.id in m.forms.masks for side in (left, right))
             return sizes.as_mask(m, made) if both and op in "&|^" else made
-        case (HeapV() as a, HeapV() as b) if op == "+" and m.heap[a.id].shape is Shape.LIST:
-            return joined_lists.joined(m, a, b, e.span)
-        case (SymV() as a, HeapV() as b) if (
-            op == "+" and (made_of := joined_lists.with_end(m, a, b)) is not None
-        ):
-            return made_of
-        case (TupleV(a), TupleV(b)) if op == "+":
+        case _:
+            return _of_unknown(m, op, left, right, e.span)
+
+
+def _of_sequences(m: Machine, op: str, left: Value, right: Value, span: Span) -> Value | None:
+    """Tuples and lists that are added to others, or repeated; None for other operands."""
+    match op, left, right:
+        case "+", TupleV(a), TupleV(b):
             return m.new_tuple(a + b)
-        case (HeapV() as a, ConstV(int() as times)) if (
-            op == "*" and m.heap[a.id].shape is Shape.LIST and times <= 64
+        case "+", TupleV(a), BufferV(flavor=Flavor.OPAQUE) | SymV():
+            # (first,) + rest[1:]: what is added to a tuple is one, of a length that is not known
+            return joined_lists.with_rest(m, a, right)
+        case "+", BufferV(flavor=Flavor.OPAQUE) | SymV(), TupleV(b):
+            return joined_lists.with_rest(m, b, left)
+        case ("+", TupleV(), _) | ("+", _, TupleV()):
+            # (x,) + rest: a longer tuple, which computes nothing.
+            return m.fresh("tuple", span, (left, right))
+        case "+", HeapV() as a, HeapV() as b if m.heap[a.id].shape is Shape.LIST:
+            return joined_lists.joined(m, a, b, span)
+        case "+", SymV() as a, HeapV() as b:
+            return joined_lists.with_end(m, a, b)
+        case "*", TupleV(items), ConstV(int() as times) if times <= _MOST_TIMES:
+            return m.new_tuple(items * times)
+        case "*", HeapV() as a, ConstV(int() as times) if (
+            m.heap[a.id].shape is Shape.LIST and times <= _MOST_TIMES
         ):
             return m.new_list(m.heap[a.id].items * times)
-        case (HeapV() as a, SymV()) if op == "*" and m.heap[a.id].shape is Shape.LIST and m.heap[a.id].items:
+        case "*", HeapV() as a, SymV() if m.heap[a.id].shape is Shape.LIST and m.heap[a.id].items:
             # [buffer] * n: all elements are one
             made = m.new_list(())
             m.heap[made.id].open, m.heap[made.id].sample = True, m.heap[a.id].items[0]
             m.heap[made.id].born = alike.now(m)
             return made
         case _:
-            if isinstance(left, HeapV) and m.heap[left.id].shape is Shape.INSTANCE:
-                method = classes.method(
-                    m, left, {"+": "__add__", "@": "__matmul__", "*": "__mul__"}.get(op, "")
-                )
-                if method is not None:
-                    return calls.call(m, method, [right], {}, e.span)
-            if guesses.is_captured(m) and guesses.evidence(m, op, left, right):
-                # A graph takes it up now: it cannot wait for what later code shows.
-                views = [_as_tensor(m, side) for side in (left, right)]
-                return tensors.operate(m, e.span, f"operator {op}", views)
-            result = SymV(symbols.Binary(op, symbol_of(left), symbol_of(right)))
-            guesses.note(m, op, left, right, result, e.span)
-            return result
+            return None
+
+
+_MOST_TIMES = 64
+"""How often something is repeated of which all elements are known."""
+_METHODS = {"+": "__add__", "@": "__matmul__", "*": "__mul__"}
+
+
+def _of_unknown(m: Machine, op: str, left: Value, right: Value, span: Span) -> Value:
+    """What the class of an object says, or what stands for a result of which nothing is known."""
+    if isinstance(left, HeapV) and m.heap[left.id].shape is Shape.INSTANCE:
+        method = classes.method(m, left, _METHODS.get(op, ""))
+        if method is not None:
+            return calls.call(m, method, [right], {}, span)
+    if guesses.is_captured(m) and guesses.evidence(m, op, left, right):
+        # A graph takes it up now: it cannot wait for what later code shows.
+        views = [_as_tensor(m, side) for side in (left, right)]
+        return tensors.operate(m, span, f"operator {op}", views)
+    result = SymV(symbols.Binary(op, symbol_of(left), symbol_of(right)))
+    guesses.note(m, op, left, right, result, span)
+    return result
 
 
 def _as_tensor(m: Machine, operand: Value) -> Value:

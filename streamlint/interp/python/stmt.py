@@ -53,6 +53,17 @@ def run(m: Machine, s: ir.Stmt) -> None:
     if isinstance(s, ir.Eval) and isinstance(s.value, ir.Const):
         # A docstring: what happens when a call begins happens at its first statement.
         return
+    _begins(m, s)
+    _carry_out(m, s)
+    giving_up.used_since(m)
+    lifetime.after_statement(m, s.span)
+    if m.life.finalizers:
+        weakly.after_statement(m, s.span)
+    if m.watch is not None:
+        m.watch.ended(m, s)
+
+
+def _begins(m: Machine, s: ir.Stmt) -> None:
     frame = m.frames[-1]
     frame.statement = s.span
     frame.born = len(m.buffers)
@@ -62,6 +73,9 @@ def run(m: Machine, s: ir.Stmt) -> None:
         frame.entered = frame.born
     if m.watch is not None:
         m.watch.begins(m, s)
+
+
+def _carry_out(m: Machine, s: ir.Stmt) -> None:
     match s:
         case ir.Assign():
             value = expr.evaluate(m, s.value)
@@ -72,17 +86,12 @@ def run(m: Machine, s: ir.Stmt) -> None:
         case ir.AugAssign():
             _augment(m, s)
         case ir.Eval():
-            frame.unused = s.value
+            m.frames[-1].unused = s.value
             expr.evaluate(m, s.value)
         case ir.With():
             with_statements.run_with(m, s.items, s.body)
         case ir.If():
-            body, around = s.body if takes_arm(m, s) else s.orelse, frame.under
-            frame.under = (*around, *m.asked_by_constructor())
-            try:
-                run_block(m, body)
-            finally:
-                frame.under = around
+            _run_arm(m, s.body if takes_arm(m, s) else s.orelse)
         case ir.For():
             loops.run_for(m, s)
         case ir.While():
@@ -92,7 +101,7 @@ def run(m: Machine, s: ir.Stmt) -> None:
         case ir.Match():
             _match(m, s)
         case ir.Return():
-            result = expr.answer(m, s.value, frame.wanted) if s.value is not None else NONE
+            result = expr.answer(m, s.value, m.frames[-1].wanted) if s.value is not None else NONE
             m.last_return = s.span
             raise Returned(result)
         case ir.Raise():
@@ -108,12 +117,23 @@ def run(m: Machine, s: ir.Stmt) -> None:
             # The object that the entry is about exists, so the assertions of its constructor held.
             if not conditions.holds(m, s.test, want=True) and not m.constructing:
                 raise PathEnds
+        case ir.Scope() | ir.Import() | ir.FunctionDef() | ir.ClassDef() | ir.Declare():
+            _declare(m, s)
+        case ir.Unread():
+            m.cut.append(s.why)
+            escape.barrier(m, escape.all_streams(m), s.span, "what was not read")
+        case _:
+            assert_never(s)
+
+
+def _declare(m: Machine, s: ir.Scope | ir.Import | ir.FunctionDef | ir.ClassDef | ir.Declare) -> None:
+    """What only says what a name means."""
+    env = m.frame.env
+    match s:
+        case ir.Scope(kind="global"):
+            env.outer |= frozenset(s.names)
         case ir.Scope():
-            env = m.frame.env
-            if s.kind == "global":
-                env.outer |= frozenset(s.names)
-            else:
-                env.enclosing |= frozenset(s.names)
+            env.enclosing |= frozenset(s.names)
         case ir.Import():
             binding.store(m, s.name, m.project.imported(s))
         case ir.FunctionDef():
@@ -121,23 +141,25 @@ def run(m: Machine, s: ir.Stmt) -> None:
             inner_functions.note(m, made)
             binding.store(m, s.function.name, callbacks.decorated(m, s.function, made))
         case ir.ClassDef():
-            m.made_in[s.cls] = m.frame.env
+            m.made_in[s.cls] = env
             binding.store(m, s.cls.name, ClassV(s.cls))
-        case ir.Declare(target=ir.Name(id=name)) if name in m.frame.env.names:
-            annotated.says(m, m.frame.env.module, s.annotation, m.frame.env.names[name])
+        case ir.Declare(target=ir.Name(id=name)) if name in env.names:
+            annotated.says(m, env.module, s.annotation, env.names[name])
         case ir.Declare():
             pass
-        case ir.Unread():
-            m.cut.append(s.why)
-            escape.barrier(m, escape.all_streams(m), s.span, "what was not read")
         case _:
             assert_never(s)
-    giving_up.used_since(m)
-    lifetime.after_statement(m, s.span)
-    if m.life.finalizers:
-        weakly.after_statement(m, s.span)
-    if m.watch is not None:
-        m.watch.ended(m, s)
+
+
+def _run_arm(m: Machine, body: Sequence[ir.Stmt]) -> None:
+    """The statements that a test has chosen, which is known as long as they run."""
+    frame = m.frames[-1]
+    around = frame.under
+    frame.under = (*around, *m.asked_by_constructor())
+    try:
+        run_block(m, body)
+    finally:
+        frame.under = around
 
 
 def takes_arm(m: Machine, s: ir.If) -> bool:

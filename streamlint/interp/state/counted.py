@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.state import elements, symbols
 from streamlint.interp.state.numbers import linear
-from streamlint.interp.state.values import ConstV, HeapV, SymV, Value, symbol_of
+from streamlint.interp.state.values import ConstV, HeapObject, HeapV, SymV, Value, symbol_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
 
@@ -25,16 +27,21 @@ def note(m: Machine, source: Value, passes: int) -> None:
 
     ``n = len(chunks)``, then ``for i, chunk in enumerate(chunks)``: ``n`` is as many.
     """
-    if isinstance(source, SymV) and passes:
-        m.numbers.counts[source.symbol] = passes
-    if passes and elements.listed(m, walked := _walked(m, source)) is None:
-        m.numbers.counts[symbols.call("len", symbol_of(walked))] = passes
     held = m.heap[source.id] if isinstance(source, HeapV) else None
-    match held.items if held is not None and held.role in ("range", "enumerate") else ():
-        case [ConstV(int() as start), ConstV(1), SymV(end)]:
+    match held:
+        case HeapObject(role="range", items=[ConstV(int() as start), ConstV(1), SymV(end)]):
             m.numbers.counts[end] = start + passes
-        case [ConstV(), SymV(symbol)] if passes:
-            m.numbers.counts[symbol] = passes
+        case HeapObject(role="enumerate", items=[_, inner]):
+            note(m, inner, passes)
+            return
+        case _:
+            pass
+    if not passes:
+        return
+    if isinstance(source, SymV):
+        m.numbers.counts[source.symbol] = passes
+    if elements.listed(m, source) is None:
+        m.numbers.counts[symbols.call("len", symbol_of(source))] = passes
 
 
 def last_passes(m: Machine, start: Value, end: Value) -> range | None:
@@ -47,19 +54,24 @@ def last_passes(m: Machine, start: Value, end: Value) -> range | None:
 
 def _number(m: Machine, symbol: Symbol) -> int | None:
     """What is computed of numbers that loops and rings have shown."""
+    if (shown := _shown(m, symbol)) is not None:
+        return shown
     match symbol:
         case symbols.Const(kind, int() as number) if kind is int:
             return number
         case symbols.Call(symbols.Name("max" | "min" as name), [_, _, *_] as args):
-            known = [one for arg in args if (one := _number(m, arg)) is not None]
-            return None if len(known) < len(args) else max(known) if name == "max" else min(known)
-        case symbols.Binary("+" | "-" as op, left, right) if _shown(m, symbol) is None:
-            sides = _number(m, left), _number(m, right)
-            if sides[0] is None or sides[1] is None:
-                return None
-            return sides[0] + sides[1] if op == "+" else sides[0] - sides[1]
+            return _computed(max if name == "max" else min, m, args)
+        case symbols.Binary("+", left, right):
+            return _computed(sum, m, (left, right))
+        case symbols.Binary("-", left, right):
+            return _computed(lambda sides: sides[0] - sides[1], m, (left, right))
         case _:
-            return _shown(m, symbol)
+            return None
+
+
+def _computed(what: Callable[[Sequence[int]], int], m: Machine, symbols_of: Sequence[Symbol]) -> int | None:
+    numbers = [number for one in symbols_of if (number := _number(m, one)) is not None]
+    return what(numbers) if len(numbers) == len(symbols_of) else None
 
 
 def _shown(m: Machine, symbol: Symbol) -> int | None:
@@ -71,16 +83,6 @@ def _shown(m: Machine, symbol: Symbol) -> int | None:
             return many + far - behind
     slots = m.numbers.slots.get(m.numbers.alike.get(base, base))
     return None if slots is None else slots + far
-
-
-def _walked(m: Machine, source: Value) -> Value:
-    """``xs`` of ``enumerate(xs)``."""
-    held = m.heap[source.id] if isinstance(source, HeapV) else None
-    match held.items if held is not None and held.role == "enumerate" else ():
-        case [ConstV(), inner]:
-            return inner
-        case _:
-            return source
 
 
 def length(m: Machine, source: Value) -> int | None:

@@ -149,13 +149,17 @@ def rows(m: Machine, view: BufferV, index: Value) -> BufferV:
 
 
 def _draws_from(m: Machine, view: BufferV, index: BufferV) -> bool:
-    """``rows[torch.randint(0, n, (k,))]`` comes by any row, unless code puts more behind those ``n``."""
+    """``rows[torch.randint(0, n, (k,))]`` comes by any row, unless code puts more behind those ``n``.
+
+    So it is of a part: ``pages[0][torch.randint(0, n, (k,))]``, and ``pages[0, n : n + k] = fresh``.
+    """
     end = m.forms.drawn.get(index.id) if not index.region else None
     if end is None:
         return False
     accesses = (a for op in m.ops if isinstance(op, (Launch, Copy)) for a in op.accesses)
-    begins = {begin for a in accesses if a.buffer == view.id for begin in map(_begin, a.region[:1])}
-    return end not in begins
+    axis = len(view.region)
+    rows = (a.region[axis] for a in accesses if a.buffer == view.id and len(a.region) > axis)
+    return end not in map(_begin, rows)
 
 
 def _begin(selector: Selector) -> Selector | None:

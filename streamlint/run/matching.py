@@ -1,0 +1,80 @@
+"""Which files of a tree match a search; what they call is gathered once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint.run import searches
+from streamlint.run.searches import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from streamlint.run.searches import Search
+    from streamlint.run.tree import Tree
+    from streamlint.run.warm import Called
+
+
+class Matching:
+    """The answers of searches, for all files of a run."""
+
+    def __init__(self, tree: Tree, found: Mapping[Search, tuple[str, ...]] | None = None) -> None:
+        self.tree = tree
+        self.paths = tree.named.of_files
+        self.asked: dict[Search, tuple[str, ...]] = {}
+        """What the file at hand has asked, and so rests on."""
+        self._found = dict(found or {})
+        """Answers as far as they are known."""
+        self._modules: dict[Search, tuple[str, ...]] = {}
+        """Modules whose files match: a function may have thousands of findings about one event."""
+        self._called: Called | None = None
+
+    def modules(self, search: Search) -> tuple[str, ...]:
+        """The modules whose files match a search."""
+        if search not in self._found:
+            self._found[search] = tuple(sorted(map(self.tree.relative, self._files(search))))
+        found = self.asked[search] = self._found[search]
+        if search not in self._modules:
+            self._modules[search] = tuple(sorted(self.tree.named.of_places[where] for where in found))
+        return self._modules[search]
+
+    def _files(self, search: Search) -> Sequence[Path]:
+        """The files that match: thousands of functions are asked who calls them."""
+        if search.kind is not Kind.CALLS:
+            return self._that_match(search)
+        if self._called is None:
+            self._called = self._by_call()
+        return self._called.get(search.words[0].encode("utf-8", "surrogatepass"), ())
+
+    def _that_match(self, search: Search) -> list[Path]:
+        """Those on the disk are read once for the questions of an editor."""
+
+        def among(paths: Iterable[Path]) -> list[Path]:
+            return [path for path in paths if search.matches(self.tree.data(path))]
+
+        opened, warm = self.tree.overlay, self.tree.warm
+        if warm is None:
+            return among(self.paths)
+        shut = (path for path in self.paths if path not in opened)
+        there = warm.searched((self.tree.files, frozenset(opened)), search, lambda: among(shut))
+        return [*there, *among(path for path in self.paths if path in opened)]
+
+    def _by_call(self) -> Called:
+        """Files by what they call; those on the disk are read once for the questions of an editor."""
+        opened, warm = self.tree.overlay, self.tree.warm
+        shut = (path for path in self.paths if path not in opened)
+        if warm is None:
+            return self._calls_in(self.paths)
+        there = warm.called((self.tree.files, frozenset(opened)), lambda: self._calls_in(shut))
+        called = dict(there)
+        for name, paths in self._calls_in(path for path in self.paths if path in opened).items():
+            called[name] = [*paths, *called.get(name, ())]
+        return called
+
+    def _calls_in(self, paths: Iterable[Path]) -> dict[bytes, list[Path]]:
+        called: dict[bytes, list[Path]] = {}
+        for path in paths:
+            for name in searches.called_in(self.tree.data(path) or b""):
+                called.setdefault(name, []).append(path)
+        return called
