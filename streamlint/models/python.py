@@ -133,15 +133,6 @@ OF_EXECUTORS = frozenset({"submit", "map", "shutdown"})
 """https://docs.python.org/3/library/concurrent.futures.html#executor-objects"""
 MAPS_OF_POOLS = {"map": False, "imap": False, "imap_unordered": False, "starmap": True}
 """Methods of pools that call a function for each element, and whether that is all its arguments."""
-OF_POOLS = {
-    "map": False,
-    "imap": False,
-    "imap_unordered": False,
-    "map_async": False,
-    "starmap": True,
-    "starmap_async": True,
-}
-"""Methods of pools that call a function for each element, and whether that is all its arguments."""
 ENDS_POOL = frozenset({"close", "terminate"})
 OF_POOLS = MAPS_OF_POOLS.keys() | ENDS_POOL | {"apply", "apply_async", "join"}
 OF_EVENT_LOOPS = frozenset({"run_in_executor", "create_task"})
