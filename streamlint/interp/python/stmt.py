@@ -34,6 +34,7 @@ from streamlint.interp.state.values import (
     SliceV,
     symbol_of,
 )
+from streamlint.models.python import PUBLIC_SPECIALS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,8 +102,10 @@ def _carry_out(m: Machine, s: ir.Stmt) -> None:
         case ir.Match():
             _match(m, s)
         case ir.Return():
+            m.last_return = None
             result = expr.answer(m, s.value, m.frames[-1].wanted) if s.value is not None else NONE
-            m.last_return = s.span
+            if m.last_return is None or not _only_hands_on(s):
+                m.last_return = s.span
             raise Returned(result)
         case ir.Raise():
             if s.value is not None:
@@ -269,6 +272,15 @@ def _delete(m: Machine, target: ir.Expr) -> None:
 
 
 # ----------------------------------------------------------------------------- the rest
+
+
+def _only_hands_on(s: ir.Return) -> bool:
+    """``def next(self): return self.__next__()``: callers may call that too, and it hands out the same."""
+    match s.value:
+        case ir.Call(func=ir.Attr(value=ir.Name(), name=name), args=()):
+            return not name.startswith("_") or name in PUBLIC_SPECIALS
+        case _:
+            return False
 
 
 def _try(m: Machine, s: ir.Try) -> None:
