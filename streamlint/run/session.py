@@ -18,6 +18,7 @@ from streamlint.judging import words
 from streamlint.judging.call_ends import Ends, Fact, Facts, OpenEnd, Unawaited
 from streamlint.judging.judge import Conditional, findings_of
 from streamlint.judging.merging import mended_alike, merge
+from streamlint.judging.program import Program
 from streamlint.models import vocabulary
 from streamlint.prefilter import may_hold_comments
 from streamlint.run import collector, frames, searches
@@ -168,6 +169,7 @@ class Session:
         ran: list[Ran] = []
         at_fault: list[Run] = []
         text = text_order.Text(module)
+        program = Program(partial(self._elsewhere.is_named, module))
         begun = time.process_time()
         approximate: set[str] = set()
         covered: set[str] = set()
@@ -176,7 +178,7 @@ class Session:
         cut: FileCut | None = None
         try:
             for run in starts.module_runs(self.project, module, self.settings.default_kind, only):
-                judged = list(findings_of(run))
+                judged = list(findings_of(run, program))
                 found += judged
                 at_fault += [run] if judged else []
                 facts.add(run)
