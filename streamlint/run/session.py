@@ -169,8 +169,7 @@ class Session:
         ran: list[Ran] = []
         at_fault: list[Run] = []
         text = text_order.Text(module)
-        program = Program(partial(self._elsewhere.is_named, module))
-        begun = time.process_time()
+        program, begun = Program(partial(self._elsewhere.is_named, module)), time.process_time()
         approximate: set[str] = set()
         covered: set[str] = set()
         left_out: Counter[tuple[str, str]] = Counter()
