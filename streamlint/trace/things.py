@@ -7,7 +7,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, NewType, TypeAlias
 
 from streamlint.frozen import Enumeration, frozen
-from streamlint.trace.regions import WHOLE, Region
+from streamlint.trace.regions import WHOLE, Region, Selector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -193,6 +193,8 @@ class Stream:
     select nothing else then."""
     by_call: bool = False
     """Whether it is that of a call which works aside (``comm.Send(x)``): it has the name of the call."""
+    of_program: bool = False
+    """Whether it is current before a program, which nobody calls, selects any: the legacy default stream."""
     part_of: str = ""
     """The class of an object that unseen code passes, and which of its streams this is ..."""
     handed_on: bool = False
@@ -282,6 +284,8 @@ class Buffer:
     """What it may be itself: ``y = x.contiguous()`` copies nothing where there is nothing to do ..."""
     elsewhere: bool = False
     """... and a variable names the device, which may be another one than that of what it was made from."""
+    first_part: Selector | None = None
+    """What stands for each of its parts, if a walk that tells them apart began with that: it is the first."""
 
     @property
     def home(self) -> tuple[str | None, int, DeviceId]:

@@ -18,8 +18,9 @@ from streamlint.interp.state.values import (
     SymV,
     TupleV,
     Value,
+    symbol_of,
 )
-from streamlint.trace import Picked
+from streamlint.trace import BufferId, Picked
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -34,13 +35,14 @@ def found(m: Machine, held: HeapObject, owner: HeapV, at: Symbol) -> Value:
         if at is FIRST and symbols.EACH in held.extra:
             # [start(f, page) for f, page in zip(files, pages)], and then: for page in pages: ...
             held.extra[at] = held.extra[symbols.EACH]
+            _begins_with(m, held.extra[at])
         elif isinstance(held.sample, GraphV) and (stored := _may_be_meant(m, held, at)):
             # graphs[size].replay(): what was captured for one of the sizes, and no other graph like it.
             held.extra[at] = _one_of(held, stored, at)
         elif held.sample is not None and (held.open or not (held.items or held.entries)):
             # Where a loop has filled a dict, the sample is itself one of its elements.
             apart = held.sample in held.entries.values()
-            held.extra[at] = alike.like(m, held.sample, at, held.born, apart=apart)
+            held.extra[at] = alike.like(m, held.sample, _place(m, held, at), held.born, apart=apart)
         elif elements.is_behind(held, at) and _may_be_more(m, held.items[-1]):
             held.extra[at] = _one_more(m, held, at)
         elif known := held.items or _may_be_meant(m, held, at):
@@ -49,6 +51,30 @@ def found(m: Machine, held: HeapObject, owner: HeapV, at: Symbol) -> Value:
             held.extra[at] = SymV(symbols.Item(m.symbol_of_object(owner), at))
         _note_choice(m, held, owner, at)
     return held.extra[at]
+
+
+def _begins_with(m: Machine, first: Value) -> None:
+    """``pages = [torch.zeros(p.shape) for p in params]``: what stands for each is apart from ``pages[1]``."""
+    if isinstance(first, BufferV) and first.region and first.region[-1] == elements.ANY_ROW:
+        m.buffers[first.id] = replace(m.buffers[first.id], first_part=elements.ANY_ROW)
+
+
+def _place(m: Machine, held: HeapObject, at: Symbol) -> Symbol:
+    """``order[p]`` of ``order = {p: i for i, p in enumerate(params)}``: at which place ``p`` stands there."""
+    if held.born is None or held.key_sample is None:
+        return at
+    first, asked = _before_use(m, symbol_of(held.key_sample)), _before_use(m, at)
+    if not (held.born.each and isinstance(first, symbols.Item) and isinstance(asked, symbols.Item)):
+        return at
+    begin, number = symbols.number(first.at), symbols.number(asked.at)
+    if first.of is not asked.of or begin is None or number is None or number < begin:
+        return at
+    return symbols.constant(number - begin)
+
+
+def _before_use(m: Machine, at: Symbol) -> Symbol:
+    """What memory was before it was used as such: ``params[1]``."""
+    return m.given.get(BufferId(at.number), at) if isinstance(at, symbols.Memory) and not at.region else at
 
 
 def _may_be_meant(m: Machine, held: HeapObject, key: Symbol) -> list[Value]:
