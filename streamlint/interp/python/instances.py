@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp.facts import classes, modules
-from streamlint.interp.library import thread_local
+from streamlint.interp.library import storage, thread_local
 from streamlint.interp.state import flavors, naming, symbols
 from streamlint.interp.state.values import (
     FALSE,
@@ -92,6 +92,9 @@ def has(m: Machine, value: Value, name: Value) -> Value:
         case (SymV() | FuncV()) as of, ConstV(str() as attribute) if (
             symbols.Attr(symbol_of(of), attribute) in m.roles
         ):
+            return TRUE
+        case BufferV() as view, ConstV(str() as attribute) if storage.put_on(m, view, attribute) is not None:
+            # param.full = torch.zeros(n): what the path has put on a tensor is there.
             return TRUE
         case FuncV() as kept, ConstV(str() as attribute) if _keeps_nothing_yet(m, kept, attribute):
             return FALSE

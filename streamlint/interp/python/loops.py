@@ -407,12 +407,33 @@ def _while(m: Machine, s: ir.While, fed: _Fed) -> bool:
             return True
     # The loop is left with its test false: ``while not e.query(): pass`` ends synchronized.
     while not endless and conditions.chooses(m, s, want=False):
+        if _grows(s):
+            return True
         if not _takes(s.test) or not loop_steps.may_go_on(m, done, SURE_TURNS):
             raise PathEnds
         if not _pass(m, s.body):
             return False
         done += 1
     return True
+
+
+def _grows(s: ir.While) -> bool:
+    """Whether its passes change what it counts: ``while len(parts) < n: parts.append(empty)``.
+
+    That the path takes its test to hold says nothing of the time when they are done.
+    """
+    counted = {
+        name
+        for node in ir.walk(s.test)
+        if isinstance(node, ir.Call)
+        and node.args
+        and ir.dotted(node.func) == "len"
+        and "?" not in (name := ir.dotted(node.args[0].value))
+    }
+    return any(
+        isinstance(node, ir.Call) and isinstance(node.func, ir.Attr) and ir.dotted(node.func.value) in counted
+        for node in ir.walk(s.body)
+    )
 
 
 def _takes(test: ir.Expr) -> bool:

@@ -27,9 +27,15 @@ FAR = 2
 
 
 def of(m: Machine, source: Value) -> tuple[int, Symbol] | None:
-    """What a loop over ``source`` counts from, and up to: ``range(n)``, ``enumerate(xs)``."""
+    """What a loop over ``source`` counts from, and up to: ``range(n)``, ``enumerate(xs)``.
+
+    ``for i in range(n + 1): if i < n: ...`` counts up to ``n`` as well, from one before its beginning.
+    """
     known = _counted(m, source)
-    return known and (known[0], same(m, known[1]))
+    if known is None:
+        return None
+    length, far = linear(known[1])
+    return known[0] - far, same(m, length)
 
 
 def same(m: Machine, length: Symbol) -> Symbol:
@@ -39,9 +45,9 @@ def same(m: Machine, length: Symbol) -> Symbol:
 
 def one_for_each(m: Machine, made: Value, source: Value) -> None:
     """A comprehension has made a list of one element for each of ``source``."""
-    start, length = of(m, source) or (0, same(m, symbols.call("len", symbol_of(source))))
+    start, length = _counted(m, source) or (0, symbols.call("len", symbol_of(source)))
     if not start:
-        m.numbers.alike[symbols.call("len", symbol_of(made))] = length
+        m.numbers.alike[symbols.call("len", symbol_of(made))] = same(m, length)
 
 
 def _counted(m: Machine, source: Value) -> tuple[int, Symbol] | None:
@@ -95,7 +101,9 @@ def _elements(m: Machine, source: Value) -> int | None:
     held = m.heap[source.id] if isinstance(source, HeapV) else None
     match held:
         case HeapObject(role="range", items=[ConstV(int() as start), ConstV(1), SymV(end)]):
-            most = _most(m, end)
+            length, far = linear(end)
+            most = _most(m, length)
+            most = _least_of((_most(m, end), None if most is None else most + far))
             return None if most is None else most - start
         case HeapObject(role="zip", items=parts):
             return _least_of(_elements(m, part) for part in parts)
