@@ -194,8 +194,8 @@ def by_hand(
             if name == "callback":
                 stacked.append(lambda: m.python.call(m, args[0], args[1:], {}, span))
                 return args[0]
-            bound, leave = _of_program(m, names.settle(m, args[0]), span) or enter(m, args[0], span)
-            stacked.append(leave)
+            bound, undo = _of_program(m, names.settle(m, args[0]), span) or enter(m, args[0], span)
+            stacked.append(undo)
             return bound
 
 

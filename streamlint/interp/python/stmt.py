@@ -102,11 +102,7 @@ def _carry_out(m: Machine, s: ir.Stmt) -> None:
         case ir.Match():
             _match(m, s)
         case ir.Return():
-            m.last_return = None
-            result = expr.answer(m, s.value, m.frames[-1].wanted) if s.value is not None else NONE
-            if m.last_return is None or not _only_hands_on(s):
-                m.last_return = s.span
-            raise Returned(result)
+            raise Returned(_returned(m, s))
         case ir.Raise():
             if s.value is not None:
                 expr.evaluate(m, s.value)
@@ -272,6 +268,19 @@ def _delete(m: Machine, target: ir.Expr) -> None:
 
 
 # ----------------------------------------------------------------------------- the rest
+
+
+def _nothing_returned(m: Machine) -> None:
+    m.last_return = None
+
+
+def _returned(m: Machine, s: ir.Return) -> Value:
+    """What a statement returns, noted as the place where it is handed out."""
+    _nothing_returned(m)
+    result = expr.answer(m, s.value, m.frames[-1].wanted) if s.value is not None else NONE
+    if m.last_return is None or not _only_hands_on(s):
+        m.last_return = s.span
+    return result
 
 
 def _only_hands_on(s: ir.Return) -> bool:
