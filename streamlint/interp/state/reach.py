@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
 from streamlint.interp.state import cells, stored, symbols
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
     from streamlint.interp.state.values import HeapObject
+
+
+_FEW = 8
+"""Elements of a container that is looked through at once: what is asked for is mostly held elsewhere."""
 
 
 def unreachable(m: Machine, wanted: set[BufferId]) -> set[BufferId]:
@@ -105,21 +109,27 @@ def unreachable_objects(m: Machine, wanted: set[int]) -> set[int]:
 
 
 def _not_reached(m: Machine, roots: Iterable[Value], missing: set[BufferId]) -> set[BufferId]:
+    """What of ``missing`` the roots do not lead to; the search ends when all is found.
+
+    So large containers come last: ``self.sizes = {"q": (rows, dtype), ...}`` of sixty entries leads to none.
+    """
     seen: set[int] = set()
     scopes: cells.Seen = set()
     waiting: list[Value] = []
     moved, heap, same = m.life.moved, m.heap, m.life.same
     of_objects, computed = _in_objects(m), _computed(m)
     leads = bool(of_objects or computed)  # whether unknown values that hold nothing may lead to something
-    for root in roots:
+    late: list[Value] = []
+    put_off: set[int] = set()
+    for root in chain(_leading(roots, unknown=leads), late):
         waiting.append(root)
         while waiting:
             value = waiting.pop()
             if isinstance(value, SymV):
-                waiting += [part for part in value.holds if type(part) in _HOLD]
+                waiting += _leading(value.holds, unknown=True)
                 if computed:
-                    chain = (value.symbol, *symbols.owners(value.symbol))
-                    waiting += [computed[one] for one in chain if one in computed]
+                    above = (value.symbol, *symbols.owners(value.symbol))
+                    waiting += [computed[one] for one in above if one in computed]
                 if of_objects:
                     waiting += of_objects.pop(stored.whole(value.symbol), ())
             elif isinstance(value, BufferV):
@@ -134,16 +144,19 @@ def _not_reached(m: Machine, roots: Iterable[Value], missing: set[BufferId]) -> 
                     if not missing:
                         return missing
             elif isinstance(value, HeapV):
-                if value.id not in seen:
-                    seen.add(value.id)
-                    held = heap[value.id]
-                    waiting += [
-                        part
-                        for part in _held_by(held)
-                        if type(part) in _HOLD and (leads or type(part) is not SymV or part.holds)
-                    ]
-                    if of_objects and held.symbol is not None:
-                        waiting += of_objects.pop(stored.whole(held.symbol), ())
+                if value.id in seen:
+                    continue
+                held = heap[value.id]
+                if len(held.items) + len(held.entries) > _FEW and value.id not in put_off:
+                    put_off.add(value.id)
+                    late.append(value)
+                    continue
+                seen.add(value.id)
+                waiting += _leading(_held_by(held), unknown=leads)
+                if of_objects and held.symbol is not None:
+                    waiting += of_objects.pop(stored.whole(held.symbol), ())
+            elif isinstance(value, TupleV):
+                waiting += _leading(value.items, unknown=leads)
             elif isinstance(value, CallbackV):
                 if not value.address:
                     _found(m, value.id, missing)
@@ -151,8 +164,13 @@ def _not_reached(m: Machine, roots: Iterable[Value], missing: set[BufferId]) -> 
                         return missing
                     waiting.append(value.func)
             else:
-                waiting += [part for part in inside(m, value, scopes) if type(part) in _HOLD]
+                waiting += _leading(inside(m, value, scopes), unknown=leads)
     return missing
+
+
+def _leading(values: Iterable[Value], *, unknown: bool) -> list[Value]:
+    """Those that are memory or may lead to some; ``unknown``: so may unknown values that hold nothing."""
+    return [one for one in values if type(one) in _HOLD and (unknown or type(one) is not SymV or one.holds)]
 
 
 def _computed(m: Machine) -> dict[Symbol, Value]:

@@ -8,6 +8,7 @@ for messages what a symbol stands for; nothing takes that text apart again.
 from __future__ import annotations
 
 from dataclasses import fields
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from streamlint.frozen import frozen
@@ -15,7 +16,7 @@ from streamlint.interp.state.budgets import LIMITS, short
 from streamlint.interp.state.once import Once
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from streamlint.trace import Region
 
@@ -281,12 +282,11 @@ def owner(symbol: Symbol) -> Symbol | None:
     return symbol._owner
 
 
-def taken_from(symbol: Symbol) -> Symbol | None:
-    """The object that it is a part of, if code got that from an iterator: ``next(batches)`` of its ``.lens``.
+taken_from: Callable[[Symbol], Symbol | None] = attrgetter("_taken")
+"""The object that it is a part of, if code got that from an iterator: ``next(batches)`` of its ``.lens``.
 
-    Nobody but the code at hand is taken to hold that.
-    """
-    return symbol._taken
+Nobody but the code at hand is taken to hold that. It is asked of all that a path knows, at each statement.
+"""
 
 
 def _taken_from(whole: Symbol) -> Symbol | None:
