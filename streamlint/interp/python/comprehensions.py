@@ -21,6 +21,7 @@ from streamlint.interp.state.values import (
     BufferV,
     Env,
     GeneratorV,
+    HeapV,
     QueryV,
     Shape,
     SymV,
@@ -51,7 +52,7 @@ def evaluated(m: Machine, e: ir.Comprehension) -> Value:
             first = _source(m, e, 0)
             work_from, taken = len(m.ops), m.taken
             opened = _clause(m, e, 0, collected, first)
-            each = _walked(e, scope)
+            each = _walked(m, e, scope, first)
             further = _again(m, e, first, _are_needed(m, e, first, work_from, taken))
     finally:
         m.frame.env = outer
@@ -83,12 +84,29 @@ def evaluated(m: Machine, e: ir.Comprehension) -> Value:
     return made
 
 
-def _walked(e: ir.Comprehension, scope: Env) -> tuple[symbols.Item | symbols.Memory, ...]:
-    """What each element is made of, where the first one is made of the first: no test leaves any out."""
-    if len(e.generators) > 1 or e.generators[0].tests:
+def _walked(
+    m: Machine, e: ir.Comprehension, scope: Env, source: Value
+) -> tuple[symbols.Item | symbols.Memory, ...]:
+    """What each element is made of, where the first one is made of the first: no test leaves any out.
+
+    Of those that a module owns, a test is taken to leave none of the first out:
+    ``[p for p in net.parameters() if p.requires_grad]``.
+    """
+    begins = _begins_with_known(m, source)
+    if len(e.generators) > 1 or (e.generators[0].tests and not begins):
         return ()
     walked = (symbol_of(value) for value in scope.names.values() if isinstance(value, (SymV, BufferV)))
-    return tuple(one for one in walked if _stands_for_each(one))
+    return tuple(one for one in walked if _stands_for_each(one) or (begins and _is_first(one)))
+
+
+def _begins_with_known(m: Machine, source: Value) -> bool:
+    """Whether some elements are told apart, and there are more: ``net.named_parameters()``."""
+    held = m.heap[source.id] if isinstance(source, HeapV) else None
+    return held is not None and held.open and not held.role and len(held.items) > 1
+
+
+def _is_first(one: symbols.Symbol) -> TypeGuard[symbols.Item]:
+    return isinstance(one, symbols.Item) and symbols.number(one.at) == 0
 
 
 def _stands_for_each(one: symbols.Symbol) -> TypeGuard[symbols.Item | symbols.Memory]:
