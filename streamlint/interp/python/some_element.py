@@ -18,8 +18,9 @@ from streamlint.interp.state.values import (
     SymV,
     TupleV,
     Value,
+    symbol_of,
 )
-from streamlint.trace import Picked
+from streamlint.trace import BufferId, Picked
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -40,7 +41,7 @@ def found(m: Machine, held: HeapObject, owner: HeapV, at: Symbol) -> Value:
         elif held.sample is not None and (held.open or not (held.items or held.entries)):
             # Where a loop has filled a dict, the sample is itself one of its elements.
             apart = held.sample in held.entries.values()
-            held.extra[at] = alike.like(m, held.sample, at, held.born, apart=apart)
+            held.extra[at] = alike.like(m, held.sample, _place(m, held, at), held.born, apart=apart)
         elif elements.is_behind(held, at) and _may_be_more(m, held.items[-1]):
             held.extra[at] = _one_more(m, held, at)
         elif known := held.items or _may_be_meant(m, held, at):
@@ -49,6 +50,23 @@ def found(m: Machine, held: HeapObject, owner: HeapV, at: Symbol) -> Value:
             held.extra[at] = SymV(symbols.Item(m.symbol_of_object(owner), at))
         _note_choice(m, held, owner, at)
     return held.extra[at]
+
+
+def _place(m: Machine, held: HeapObject, at: Symbol) -> Symbol:
+    """``order[p]`` of ``order = {p: i for i, p in enumerate(params)}``: at which place ``p`` stands there."""
+    if held.born is None or held.key_sample is None:
+        return at
+    first, asked = _before_use(m, symbol_of(held.key_sample)), _before_use(m, at)
+    if not (held.born.each and isinstance(first, symbols.Item) and isinstance(asked, symbols.Item)):
+        return at
+    begin, number = symbols.number(first.at), symbols.number(asked.at)
+    known = first.of is asked.of and begin is not None and number is not None and number >= begin
+    return symbols.constant(number - begin) if known else at
+
+
+def _before_use(m: Machine, at: Symbol) -> Symbol:
+    """What memory was before it was used as such: ``params[1]``."""
+    return m.given.get(BufferId(at.number), at) if isinstance(at, symbols.Memory) and not at.region else at
 
 
 def _may_be_meant(m: Machine, held: HeapObject, key: Symbol) -> list[Value]:
