@@ -60,8 +60,9 @@ def _place(m: Machine, held: HeapObject, at: Symbol) -> Symbol:
     if not (held.born.each and isinstance(first, symbols.Item) and isinstance(asked, symbols.Item)):
         return at
     begin, number = symbols.number(first.at), symbols.number(asked.at)
-    known = first.of is asked.of and begin is not None and number is not None and number >= begin
-    return symbols.constant(number - begin) if known else at
+    if first.of is not asked.of or begin is None or number is None or number < begin:
+        return at
+    return symbols.constant(number - begin)
 
 
 def _before_use(m: Machine, at: Symbol) -> Symbol:
