@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp.python import containers, joined_lists
+from streamlint.interp.python import containers, joined_lists, some_element
 from streamlint.interp.state import elements, symbols
 from streamlint.interp.state.values import (
     ConstV,
@@ -19,6 +19,8 @@ from streamlint.interp.state.values import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
     from streamlint.source import Span
@@ -54,7 +56,7 @@ def asked_for(m: Machine, value: Value, span: Span) -> list[Value]:
                 for at in _asked_of_any(m, parts)
             ]
         case HeapObject(shape=Shape.LIST | Shape.SET, open=True, extra=extra):
-            unknown = (item for at, item in extra.items() if symbols.number(at) is None)
+            unknown = (item for at, item in extra.items() if not _is_numbered(extra, at))
             asked: list[Value] = [item for item in unknown if isinstance(item, _KEPT)]
             beside = held.filled or (held.sample is not None and not held.role)
             return [*held.items, *asked] if beside else asked
@@ -79,6 +81,17 @@ def _places(m: Machine, value: Value) -> dict[Value, Value]:
             return {item: SymV(at) for at, item in extra.items() if symbols.number(at) is None}
         case _:
             return {}
+
+
+def _is_numbered(extra: Mapping[Symbol, Value], at: Symbol) -> bool:
+    """Whether an element has a number, by which a walk comes by it.
+
+    ``host = {name: page(p) for name, p in named}``: what stood for each of ``named`` is the first one, for who
+    walks it next, if nobody has asked for that before.
+    """
+    if at is symbols.EACH:
+        return extra.get(some_element.FIRST, extra[at]) == extra[at]
+    return symbols.number(at) is not None
 
 
 def first_of_others(m: Machine, value: Value, asked: int) -> int:
