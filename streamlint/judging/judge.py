@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from streamlint.interp.entries.runs import Run
+    from streamlint.judging.program import Program
     from streamlint.source import Span
 
 
@@ -93,7 +94,7 @@ class Conditional:
     """What the entries together must show, or there is no finding."""
 
 
-def findings_of(run: Run) -> Iterator[Conditional]:
+def findings_of(run: Run, program: Program) -> Iterator[Conditional]:
     """The findings of an entry; fingerprints are added later, when all are known."""
     paths = [judge(trace) for trace in run.traces if len(trace.ops) > 1]
     run.cut += sum(len(judged.trace.cut) for judged in paths)
@@ -106,13 +107,19 @@ def findings_of(run: Run) -> Iterator[Conditional]:
         for op in judged.trace.ops
         if isinstance(op, Record)
     }
+    problems: list[list[Problem]] = []
     for judged, made in zip(paths, places, strict=True):
         settled = [
             replace(candidate, problem=_settled(candidate, run, paths))
             for candidate in _candidates(judged, RULES)
             if not evidence.is_hearsay(judged, candidate.problem)
         ]
-        candidates = [one for one in settled if assumptions(one.problem) <= BELIEVABLE]
+        problems.append([one.problem for one in settled])
+        candidates = [
+            one
+            for one in settled
+            if assumptions(one.problem) <= BELIEVABLE and not program.keeps_in_order(judged, one.problem)
+        ]
         for candidate, leader in _leaders(judged, candidates):
             follows = (_finding(leader).pair,) if leader is not None else ()
             problem = candidate.problem
@@ -135,6 +142,7 @@ def findings_of(run: Run) -> Iterator[Conditional]:
                 called_with_pending(judged, problem, run.entry),
                 read_by_caller(judged, problem),
             )
+    program.note(run, paths, problems)
 
 
 def _settled(candidate: Candidate, run: Run, paths: Sequence[Judged]) -> Problem:

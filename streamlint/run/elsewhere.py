@@ -44,6 +44,11 @@ class Elsewhere:
             or bool(self.matching(searches.names(mine, its)))
         )
 
+    def is_named(self, module: ir.Module) -> bool:
+        """Whether another file has the last part of a module's name, as one has that imports it."""
+        named = self.matching(searches.names(PurePath(module.path).stem))
+        return any(name != module.name for name in named)
+
     def may_be_awaited(self, module: ir.Module, event: Event) -> bool:
         """Whether code that no path came by may wait for an event, or have given it to who does."""
         if event.holders is None:
