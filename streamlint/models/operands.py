@@ -48,6 +48,19 @@ def makes(name: str) -> Makes:
     return Makes.COPY if name in _COPIES else Makes.VALUES
 
 
+_NUMBERS = frozenset({"alpha", "beta"})
+_OF_PRODUCTS = frozenset("addcmul addcmul_ addcdiv addcdiv_".split())
+
+
+def takes_number(name: str, parameter: str) -> bool:
+    """Whether an operator has a number there, and calls ``item()``, which waits, on a tensor that it gets.
+
+    ``m.add_(g, alpha=1 - beta)``, ``w.addcdiv_(m, v, value=-lr)``: they are ``Scalar`` in
+    https://github.com/pytorch/pytorch/blob/main/aten/src/ATen/native/native_functions.yaml
+    """
+    return parameter in _NUMBERS or (parameter == "value" and name in _OF_PRODUCTS)
+
+
 COPIES = frozenset("to cpu cuda pin_memory copy_ numpy".split())
 """Methods that copy between memories, or give back the tensor where it is there already."""
 ALONG = frozenset({"narrow", "select"})

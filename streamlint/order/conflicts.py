@@ -49,6 +49,7 @@ from streamlint.trace import (
     OpId,
     Overlap,
     Region,
+    Selector,
     StreamId,
     Trace,
     covers,
@@ -98,6 +99,7 @@ _Agent: TypeAlias = LaneId | tuple[StreamId, LaneId]
 class _Entry:
     op: OpId
     access: Access
+    region: Region
     doubts: frozenset[Doubt]
     agent: _Agent
     by_host: bool
@@ -120,7 +122,7 @@ class _Frontier:
         if entry.access.mode.writes:
             self.writes.append(entry)
             return
-        key = (entry.agent, entry.access.region, entry.doubts)
+        key = (entry.agent, entry.region, entry.doubts)
         self.reads.pop(key, None)
         self.reads[key] = entry
 
@@ -160,7 +162,7 @@ class _Search:
 
     def run(self) -> Iterator[Conflict]:
         for index, op in enumerate(self._trace.ops):
-            entries = [one for one in self._entries(OpId(index), op) if NOTHING[0] not in one.access.region]
+            entries = [one for one in self._entries(OpId(index), op) if NOTHING[0] not in one.region]
             for entry in entries:
                 frontier = self._frontiers.setdefault(entry.access.buffer, _Frontier())
                 yield from self._meet(entry, frontier)
@@ -173,19 +175,36 @@ class _Search:
     def _entries(self, i: OpId, op: Op) -> list[_Entry]:
         match op:
             case Launch():
-                return [_entry(i, op, a, (op.stream, op.lane)) for a in dict.fromkeys(op.accesses)]
+                return [self._entry(i, op, a, (op.stream, op.lane)) for a in dict.fromkeys(op.accesses)]
             case HostAccess():
-                return [_entry(i, op, a, op.lane, by_host=True) for a in dict.fromkeys(op.accesses)]
+                return [self._entry(i, op, a, op.lane, by_host=True) for a in dict.fromkeys(op.accesses)]
             case Copy():
                 on = (op.stream, op.lane)
                 if self._hb.source_read_by_host(i):
                     staged = op.host is HostEffect.STAGED
-                    source = _entry(i, op, op.src, op.lane, by_host=True, at_issue=staged)
+                    source = self._entry(i, op, op.src, op.lane, by_host=True, at_issue=staged)
                 else:
-                    source = _entry(i, op, op.src, on)
-                return [source, _entry(i, op, op.dst, on)]
+                    source = self._entry(i, op, op.src, on)
+                return [source, self._entry(i, op, op.dst, on)]
             case _:
                 return []
+
+    def _entry(
+        self,
+        i: OpId,
+        op: Launch | Copy | HostAccess,
+        access: Access,
+        agent: _Agent,
+        *,
+        by_host: bool = False,
+        at_issue: bool = False,
+    ) -> _Entry:
+        lo, hi = -math.inf, math.inf
+        first = self._trace.buffers[access.buffer].first_part
+        region = access.region if first is None else _counted(access.region, first)
+        if region and isinstance(region[0], Interval):
+            lo, hi = region[0].lo, region[0].hi
+        return _Entry(i, access, region, op.doubts | access.doubts, agent, by_host, at_issue, lo, hi)
 
     def _meet(self, new: _Entry, frontier: _Frontier) -> list[Conflict]:
         """The conflicts of a new access; what it supersedes leaves the frontier."""
@@ -235,7 +254,7 @@ class _Search:
             and (new.access.mode is not Mode.ADD or old.access.mode is Mode.ADD)
             and new.doubts <= old.doubts
             and (self._one_lane or old.by_host or not new.by_host)
-            and covers(new.access.region, old.access.region)
+            and covers(new.region, old.region)
         )
 
     def _tidy(self, frontier: _Frontier, new: _Entry) -> None:
@@ -252,24 +271,13 @@ class _Search:
         return old.by_host or self._hb.ordered_at_issue(old.op, now).verdict is Verdict.YES
 
 
-def _entry(
-    i: OpId,
-    op: Launch | Copy | HostAccess,
-    access: Access,
-    agent: _Agent,
-    *,
-    by_host: bool = False,
-    at_issue: bool = False,
-) -> _Entry:
-    lo, hi = -math.inf, math.inf
-    if access.region and isinstance(access.region[0], Interval):
-        lo, hi = access.region[0].lo, access.region[0].hi
-    doubts = op.doubts | access.doubts
-    return _Entry(i, access, doubts, agent, by_host, at_issue, lo, hi)
+def _counted(region: Region, first: Selector) -> Region:
+    """A place with what stood for each part told as the first of them."""
+    return tuple(Interval(0, 1) if one == first else one for one in region)
 
 
 def _overlap(old: _Entry, new: _Entry) -> Overlap:
-    a, b = old.access.region, new.access.region
+    a, b = old.region, new.region
     return Overlap.YES if a == b else overlap(a, b)
 
 

@@ -7,7 +7,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, NewType, TypeAlias
 
 from streamlint.frozen import Enumeration, frozen
-from streamlint.trace.regions import WHOLE, Region
+from streamlint.trace.regions import WHOLE, Region, Selector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -282,6 +282,8 @@ class Buffer:
     """What it may be itself: ``y = x.contiguous()`` copies nothing where there is nothing to do ..."""
     elsewhere: bool = False
     """... and a variable names the device, which may be another one than that of what it was made from."""
+    first_part: Selector | None = None
+    """What stands for each of its parts, if a walk that tells them apart began with that: it is the first."""
 
     @property
     def home(self) -> tuple[str | None, int, DeviceId]:

@@ -36,6 +36,18 @@ def is_waited_for(m: Machine, view: BufferV) -> None:
         m.objects.add(view.id)
 
 
+def is_number(m: Machine, view: BufferV) -> bool:
+    """Notes that an operator takes something for a number, if nothing shows that it is a tensor.
+
+    ``m.add_(g, alpha=1 - beta)``: what was taken to be computed on a stream was not.
+    """
+    if m.buffers[view.id].kind is Evidence.SHOWN:
+        return False
+    if not view.region:
+        m.objects.add(view.id)
+    return True
+
+
 def is_none(m: Machine, view: BufferV) -> bool:
     """Whether something turned out to be no memory, or is a part of a result that did."""
     return view.id in m.objects or _is_of(view.id, view.region, m.waited_for)

@@ -211,6 +211,7 @@ def _operator(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value]
     """``torch.add(x, y)``, ``torch.index_select(table, 0, rows, out=staged)``, ``torch.relu_(x)``."""
     owner, _, last = path.rpartition(".")
     args = [_as_tensor(m, value) if i == 0 else value for i, value in enumerate(args)]
+    kwargs = tensors.without_numbers(m, last, kwargs)
     if args and isinstance(args[0], BufferV):
         args[0] = tensor_methods.rows_of(m, args[0], last, args[1:], kwargs)
     out = names.settle(m, kwargs.pop("out", NONE))

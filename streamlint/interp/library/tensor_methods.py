@@ -311,6 +311,7 @@ def _computed(
     m: Machine, view: BufferV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
 ) -> Value:
     """In-place operators, methods of what may be no tensor after all, and operators."""
+    kwargs = tensors.without_numbers(m, name, kwargs)
     if name.endswith("_") and not name.endswith("__"):
         in_place.method(m, rows_of(m, view, name, args, kwargs), name, args, kwargs, span)
         return view

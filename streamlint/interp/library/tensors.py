@@ -130,6 +130,20 @@ def holds_stream(m: Machine, value: SymV) -> bool:
     )
 
 
+def without_numbers(m: Machine, name: str, kwargs: dict[str, Value]) -> dict[str, Value]:
+    """What an operator of PyTorch gets by keyword beside numbers: no ``alpha`` of ``x.add_(y, alpha=a)``."""
+    numbers = [
+        parameter
+        for parameter, value in kwargs.items()
+        if operands.takes_number(name, parameter) and _is_number(m, names.settle(m, value))
+    ]
+    return {parameter: value for parameter, value in kwargs.items() if parameter not in numbers}
+
+
+def _is_number(m: Machine, value: Value) -> bool:
+    return no_memory.is_number(m, value) if isinstance(value, BufferV) else True
+
+
 def buffers_in(
     m: Machine,
     values: Iterable[Value],

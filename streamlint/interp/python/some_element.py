@@ -35,6 +35,7 @@ def found(m: Machine, held: HeapObject, owner: HeapV, at: Symbol) -> Value:
         if at is FIRST and symbols.EACH in held.extra:
             # [start(f, page) for f, page in zip(files, pages)], and then: for page in pages: ...
             held.extra[at] = held.extra[symbols.EACH]
+            _begins_with(m, held.extra[at])
         elif isinstance(held.sample, GraphV) and (stored := _may_be_meant(m, held, at)):
             # graphs[size].replay(): what was captured for one of the sizes, and no other graph like it.
             held.extra[at] = _one_of(held, stored, at)
@@ -50,6 +51,12 @@ def found(m: Machine, held: HeapObject, owner: HeapV, at: Symbol) -> Value:
             held.extra[at] = SymV(symbols.Item(m.symbol_of_object(owner), at))
         _note_choice(m, held, owner, at)
     return held.extra[at]
+
+
+def _begins_with(m: Machine, first: Value) -> None:
+    """``pages = [torch.zeros(p.shape) for p in params]``: what stands for each is apart from ``pages[1]``."""
+    if isinstance(first, BufferV) and first.region and first.region[-1] == elements.ANY_ROW:
+        m.buffers[first.id] = replace(m.buffers[first.id], first_part=elements.ANY_ROW)
 
 
 def _place(m: Machine, held: HeapObject, at: Symbol) -> Symbol:

@@ -408,14 +408,24 @@ def _known_keys(m: Machine, keys: dict[str, frozenset[str]]) -> dict[str, SymV]:
     return found
 
 
+def _is_plain(value: ir.Expr) -> bool:
+    """A number or a text, and no flag."""
+    return (
+        isinstance(value, ir.Const)
+        and isinstance(value.value, (int, str, float))
+        and not isinstance(value.value, bool)
+    )
+
+
 def _outside_value(m: Machine, param: ir.Param, number: int, module: str, scope: Scope | None) -> Value:
     if (known := _given_back(m, number, param.name)) is not None:
         return known
     match param.default:
-        case ir.Const(value=value) if (
-            value is not None and not isinstance(value, bool) and isinstance(value, (int, str, float))
-        ):
+        case ir.Const(value=value) if _is_plain(param.default):
             return ConstV(value)
+        case ir.Seq(kind="tuple", items=items) if items and all(map(_is_plain, items)):
+            # A pair of numbers is as plain as a number: the betas of an optimizer.
+            return TupleV(tuple(ConstV(item.value) for item in items if isinstance(item, ir.Const)))
         case _:
             unknown = arguments.unknown(number, param.name)
             if scope is not None:

@@ -86,8 +86,8 @@ def _places(m: Machine, value: Value) -> dict[Value, Value]:
 def _is_numbered(extra: Mapping[Symbol, Value], at: Symbol) -> bool:
     """Whether an element has a number, by which a walk comes by it.
 
-    ``host = {name: page(p) for name, p in named}``: what stood for each of ``named`` is the first one, for who
-    walks it next, if nobody has asked for that before.
+    ``host = {name: page(p) for name, p in named}``: what stood for each of ``named`` is the first one for
+    who walks it next, if nobody has asked for that before.
     """
     if at is symbols.EACH:
         return extra.get(some_element.FIRST, extra[at]) == extra[at]
