@@ -304,7 +304,7 @@ class Builder:
             self._queues[key] = queue
             if stream.made_like is not None:
                 queue.begun_after = self._queue(stream.made_like, lane).work
-            if stream.kind in (StreamKind.CURRENT, StreamKind.UNKNOWN):
+            if stream.ordered_as in (StreamKind.CURRENT, StreamKind.UNKNOWN):
                 self._outside.append(queue)
         return queue
 

@@ -83,7 +83,7 @@ class Hubs:
         legacy = self._legacy.setdefault(stream.device, Hub(NO_DOUBT))
         current = self._current.setdefault(stream.device, Hub(SAME))
         outside = self._outside
-        match stream.kind:
+        match stream.ordered_as:
             case StreamKind.LEGACY:
                 return (legacy,), (current, outside)
             case StreamKind.BLOCKING | StreamKind.PER_THREAD:
@@ -104,11 +104,11 @@ def made_here(stream: Stream) -> bool:
 
 def queue_key(stream: Stream, lane: LaneId) -> object:
     """Equal for names of one queue: a device has one legacy stream, a thread one per-thread stream."""
-    match stream.kind:
+    match kind := stream.ordered_as:
         case StreamKind.LEGACY:
-            return (stream.kind, stream.device)
+            return (kind, stream.device)
         case StreamKind.PER_THREAD:
-            return (stream.kind, stream.device, lane)
+            return (kind, stream.device, lane)
         case StreamKind.BLOCKING | StreamKind.NON_BLOCKING | StreamKind.CURRENT | StreamKind.UNKNOWN:
             return stream.id
 
@@ -121,22 +121,23 @@ def may_cover(synced: Stream, other: Stream) -> Doubts | None:
     """
     if synced.part_of and synced.part_of == other.part_of and (synced.handed_on or other.handed_on):
         return SAME
-    kinds = {synced.kind, other.kind}
+    first, second = synced.ordered_as, other.ordered_as
+    kinds = {first, second}
     if StreamKind.CURRENT in kinds and (synced.may_be_current or other.may_be_current):
         return SAME if synced.device == other.device else None
     if StreamKind.UNKNOWN in kinds:
-        apart = any(s.kind is StreamKind.NON_BLOCKING and made_here(s) for s in (synced, other))
+        apart = any(s.ordered_as is StreamKind.NON_BLOCKING and made_here(s) for s in (synced, other))
         return None if apart else SAME
     if synced.device != other.device or StreamKind.NON_BLOCKING in kinds:
         return None
-    match synced.kind:
+    match first:
         case StreamKind.LEGACY:
-            return SAME if other.kind is StreamKind.CURRENT else NO_DOUBT
+            return SAME if second is StreamKind.CURRENT else NO_DOUBT
         case StreamKind.CURRENT:
             return SAME
         case StreamKind.PER_THREAD:
-            return SAME if other.kind is StreamKind.CURRENT else None
+            return SAME if second is StreamKind.CURRENT else None
         case StreamKind.BLOCKING:
-            return SAME if other.kind is StreamKind.CURRENT and not made_here(synced) else None
+            return SAME if second is StreamKind.CURRENT and not made_here(synced) else None
         case StreamKind.NON_BLOCKING | StreamKind.UNKNOWN:
             return None

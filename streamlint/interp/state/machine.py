@@ -236,7 +236,14 @@ class Machine(Path):
         if found is None:
             name = words.of_default_stream(kind, where)
             found = self.defaults[kind, where] = self.new_stream(kind, name, None, lib, where)
+            if kind is StreamKind.CURRENT and self._is_program:
+                self.streams[found.id] = replace(self.streams[found.id], of_program=True)
         return StreamV(found.id, lib) if lib is not None else found
+
+    @property
+    def _is_program(self) -> bool:
+        """Whether the body of a module runs: no caller has selected a stream."""
+        return self.default_stream is StreamKind.LEGACY and self.entry == self.frames[0].env.module
 
     def current_stream(self, lib: Lib, device: DeviceId | None = None) -> StreamV:
         """The current stream of ``lib`` on this lane: what the caller chose, until code selects another.
