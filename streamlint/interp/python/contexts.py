@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import models
+from streamlint.interp.facts import classes
 from streamlint.interp.library import (
     capturing,
     collectives,
@@ -23,6 +24,8 @@ from streamlint.interp.state.values import (
     ContextV,
     DeviceV,
     EventV,
+    GeneratorV,
+    HeapV,
     MethodV,
     PartialV,
     StreamV,
@@ -191,9 +194,27 @@ def by_hand(
             if name == "callback":
                 stacked.append(lambda: m.python.call(m, args[0], args[1:], {}, span))
                 return args[0]
-            bound, leave = enter(m, names.settle(m, args[0]), span)
+            bound, leave = _of_program(m, names.settle(m, args[0]), span) or enter(m, args[0], span)
             stacked.append(leave)
             return bound
+
+
+def _of_program(m: Machine, value: Value, span: Span) -> tuple[Value, Callable[[], object]] | None:
+    """Enters what the program says itself, ``stack.enter_context(lane(stream))``, as far as its yield."""
+    match value:
+        case GeneratorV(context=True):
+            step = m.python.step_generator(m, value, NONE, span)
+            if step is None:
+                return None
+            return step[0], lambda: None if m.cut else m.python.step_generator(m, value, NONE, span)
+        case HeapV() if (entering := classes.method(m, value, "__enter__")) is not None:
+            leaving = classes.method(m, value, "__exit__")
+            bound = m.python.call(m, entering, [], {}, span)
+            if leaving is None:
+                return bound, lambda: None
+            return bound, lambda: None if m.cut else m.python.call(m, leaving, [NONE, NONE, NONE], {}, span)
+        case _:
+            return None
 
 
 def is_by_hand(context: ContextV | StreamV | DeviceV, name: str, args: list[Value]) -> bool:
