@@ -14,6 +14,7 @@ from streamlint.order.hb_streams import (
     Hub,
     Hubs,
     Queue,
+    kind_of,
     may_cover,
     queue_key,
 )
@@ -304,7 +305,7 @@ class Builder:
             self._queues[key] = queue
             if stream.made_like is not None:
                 queue.begun_after = self._queue(stream.made_like, lane).work
-            if stream.ordered_as in (StreamKind.CURRENT, StreamKind.UNKNOWN):
+            if kind_of(stream) in (StreamKind.CURRENT, StreamKind.UNKNOWN):
                 self._outside.append(queue)
         return queue
 

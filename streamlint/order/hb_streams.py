@@ -83,7 +83,7 @@ class Hubs:
         legacy = self._legacy.setdefault(stream.device, Hub(NO_DOUBT))
         current = self._current.setdefault(stream.device, Hub(SAME))
         outside = self._outside
-        match stream.ordered_as:
+        match kind_of(stream):
             case StreamKind.LEGACY:
                 return (legacy,), (current, outside)
             case StreamKind.BLOCKING | StreamKind.PER_THREAD:
@@ -97,6 +97,11 @@ class Hubs:
                 return (outside,), ()
 
 
+def kind_of(stream: Stream) -> StreamKind:
+    """The kind of a stream, as far as that orders it with others."""
+    return StreamKind.LEGACY if stream.of_program else stream.kind
+
+
 def made_here(stream: Stream) -> bool:
     """Whether the trace creates the stream, so that it cannot be one from outside."""
     return stream.span is not None
@@ -104,7 +109,7 @@ def made_here(stream: Stream) -> bool:
 
 def queue_key(stream: Stream, lane: LaneId) -> object:
     """Equal for names of one queue: a device has one legacy stream, a thread one per-thread stream."""
-    match kind := stream.ordered_as:
+    match kind := kind_of(stream):
         case StreamKind.LEGACY:
             return (kind, stream.device)
         case StreamKind.PER_THREAD:
@@ -121,12 +126,12 @@ def may_cover(synced: Stream, other: Stream) -> Doubts | None:
     """
     if synced.part_of and synced.part_of == other.part_of and (synced.handed_on or other.handed_on):
         return SAME
-    first, second = synced.ordered_as, other.ordered_as
+    first, second = kind_of(synced), kind_of(other)
     kinds = {first, second}
     if StreamKind.CURRENT in kinds and (synced.may_be_current or other.may_be_current):
         return SAME if synced.device == other.device else None
     if StreamKind.UNKNOWN in kinds:
-        apart = any(s.ordered_as is StreamKind.NON_BLOCKING and made_here(s) for s in (synced, other))
+        apart = any(kind_of(s) is StreamKind.NON_BLOCKING and made_here(s) for s in (synced, other))
         return None if apart else SAME
     if synced.device != other.device or StreamKind.NON_BLOCKING in kinds:
         return None

@@ -194,7 +194,7 @@ class Stream:
     by_call: bool = False
     """Whether it is that of a call which works aside (``comm.Send(x)``): it has the name of the call."""
     of_program: bool = False
-    """Whether it is current before a program, which nobody calls, selects another: the legacy default stream."""
+    """Whether it is current before a program, which nobody calls, selects any: the legacy default stream."""
     part_of: str = ""
     """The class of an object that unseen code passes, and which of its streams this is ..."""
     handed_on: bool = False
@@ -204,11 +204,6 @@ class Stream:
     @property
     def is_default(self) -> bool:
         return self.kind in (StreamKind.LEGACY, StreamKind.PER_THREAD, StreamKind.CURRENT)
-
-    @property
-    def ordered_as(self) -> StreamKind:
-        """Its kind, as far as that orders it with other streams."""
-        return StreamKind.LEGACY if self.of_program else self.kind
 
 
 @frozen()

@@ -423,7 +423,7 @@ def waiting(project: Project, module: ir.Module, construction: Construction, tol
     cls = construction.cls
     methods = methods_of(project, cls)
     for decl in cls.methods.values():
-        if decl.qualname in told.issuing or decl.name == "__init__" or not touching.touches(project, decl):
+        if told.has_issued(decl) or decl.name == "__init__" or not touching.touches(project, decl):
             continue
         if decorators.is_static(decl) or decorators.is_of_class(decl):
             continue

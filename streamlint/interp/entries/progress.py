@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from streamlint.frozen import replace
 from streamlint.interp.entries.runs import is_busy, is_plain
 from streamlint.trace import (
     Alloc,
@@ -38,6 +39,8 @@ class Told:
     """Functions in runs that were cut at a budget."""
     issuing: set[str] = field(default_factory=set)
     """Functions, by qualified name, that did something on the GPU."""
+    calling: set[Span] = field(default_factory=set)
+    """Calls under which something was done: ``await self.peer.write(page)`` of a method that does no more."""
     busy: set[str] = field(default_factory=set)
     """Entries that did something on a second stream."""
     quiet: set[str] = field(default_factory=set)
@@ -70,6 +73,7 @@ class Told:
         if any(trace.cut for trace in run.traces):
             self.cut |= run.covered
         self.issuing.update(op.at.function for trace in run.traces for op in trace.ops if op.at.calls)
+        self.calling.update(span for trace in run.traces for op in trace.ops for span in op.at.calls)
         busy = any(is_busy(trace.ops) for trace in run.traces)
         (self.busy if busy else self.quiet).add(run.entry.label)
         self.places[run.entry.label] = frozenset(
@@ -156,6 +160,11 @@ class Told:
 
     def is_covered(self, module: ir.Module, decl: ir.FunctionDecl) -> bool:
         return f"{module.name}:{decl.qualname}" in self.covered
+
+    def has_issued(self, decl: ir.FunctionDecl) -> bool:
+        """Whether a method did something on the GPU, by itself or by what it calls."""
+        body = replace(decl.span, end_line=decl.span.line + decl.lines - 1)
+        return decl.qualname in self.issuing or any(body.has_lines_of(span) for span in self.calling)
 
     def is_seen_whole(self, module: ir.Module, decl: ir.FunctionDecl) -> bool:
         """Whether a run that was not cut came by it."""
