@@ -194,9 +194,9 @@ def by_hand(
             if name == "callback":
                 stacked.append(lambda: m.python.call(m, args[0], args[1:], {}, span))
                 return args[0]
-            bound, leave = _of_program(m, names.settle(m, args[0]), span) or enter(m, args[0], span)
-            stacked.append(leave)
-            return bound
+            entered = _of_program(m, names.settle(m, args[0]), span) or enter(m, args[0], span)
+            stacked.append(entered[1])
+            return entered[0]
 
 
 def _of_program(m: Machine, value: Value, span: Span) -> tuple[Value, Callable[[], object]] | None:
