@@ -34,12 +34,14 @@ from streamlint.interp.state.values import (
     SliceV,
     symbol_of,
 )
+from streamlint.models.python import PUBLIC_SPECIALS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.values import Value
+    from streamlint.source import Span
 
 
 def run_block(m: Machine, body: Sequence[ir.Stmt]) -> None:
@@ -101,8 +103,9 @@ def _carry_out(m: Machine, s: ir.Stmt) -> None:
         case ir.Match():
             _match(m, s)
         case ir.Return():
+            m.last_return = None
             result = expr.answer(m, s.value, m.frames[-1].wanted) if s.value is not None else NONE
-            m.last_return = s.span
+            m.last_return = _handed_on_at(m, s) or s.span
             raise Returned(result)
         case ir.Raise():
             if s.value is not None:
@@ -269,6 +272,15 @@ def _delete(m: Machine, target: ir.Expr) -> None:
 
 
 # ----------------------------------------------------------------------------- the rest
+
+
+def _handed_on_at(m: Machine, s: ir.Return) -> Span | None:
+    """``def next(self): return self.__next__()``: callers may call that too, and it hands out the same."""
+    match s.value:
+        case ir.Call(func=ir.Attr(value=ir.Name(), name=name), args=()):
+            return m.last_return if not name.startswith("_") or name in PUBLIC_SPECIALS else None
+        case _:
+            return None
 
 
 def _try(m: Machine, s: ir.Try) -> None:
