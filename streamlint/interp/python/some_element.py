@@ -58,6 +58,10 @@ def found(m: Machine, held: HeapObject, owner: HeapV, at: Symbol) -> Value:
     return held.extra[at]
 
 
+def _is_key(sample: Value | None, at: Symbol) -> bool:
+    return sample is not None and symbol_of(sample) is at
+
+
 def _may_be_meant(m: Machine, held: HeapObject, key: Symbol) -> list[Value]:
     """What a dict has under keys of which none is another one than this for sure."""
     return [value for stored, value in held.entries.items() if not keys.are_two(m, stored, key)]
