@@ -80,11 +80,21 @@ class _Another:
                 own = self._own(base)
                 if (known := symbols.number(own)) is not None and own is not base:
                     return ConstV(known)
-                if own is not base or self._is_one(base):
-                    return replace(value, symbol=own)
-                return replace(value, symbol=symbols.Item(base, self.key))
+                if own is base and not self._is_one(base):
+                    own = symbols.Item(base, self.key)
+                return self._given(value, own, depth)
             case _:
                 return value
+
+    def _given(self, value: SymV, own: Symbol, depth: int) -> SymV:
+        """What a call of a library has given: ``[Shard(p, torch.optim.AdamW([p])) for p in parts]``.
+
+        Each optimizer is one, and holds the parameters of its element.
+        """
+        maker = self.m.makers.get(value.symbol)
+        if maker is not None and own is not value.symbol:
+            self.m.makers.setdefault(own, maker)
+        return replace(value, symbol=own, holds=tuple(self.of(held, depth) for held in value.holds))
 
     def _own(self, symbol: Symbol) -> Symbol:
         """What is made of each element of something, as this one has it: of ``blocks[0]``."""

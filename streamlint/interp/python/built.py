@@ -226,6 +226,9 @@ def _dictionary(m: Machine, name: str, args: list[Value], kwargs: dict[str, Valu
     made = m.new_object(Shape.DICT)
     held = m.heap[made.id]
     held.kind = "" if name == "dict" else name
+    if args and isinstance(args[0], GeneratorV):
+        # dict(loader.values()): the pairs that a generator gives, and the work that it does in between.
+        args = [drained(m, args[0], span), *args[1:]]
     if name == "defaultdict":
         held.open = True
         if args:

@@ -39,6 +39,12 @@ def found(m: Machine, held: HeapObject, owner: HeapV, at: Symbol) -> Value:
         elif isinstance(held.sample, GraphV) and (stored := _may_be_meant(m, held, at)):
             # graphs[size].replay(): what was captured for one of the sizes, and no other graph like it.
             held.extra[at] = _one_of(held, stored, at)
+        elif (
+            isinstance(held.sample, SymV) and held.key_sample is not None and symbol_of(held.key_sample) is at
+        ):
+            # optimizers = {id(s): torch.optim.SGD([s.param]) for s in shards}: the same loop over the shards
+            # comes by the one that was made for each.
+            held.extra[at] = held.sample
         elif held.sample is not None and (held.open or not (held.items or held.entries)):
             # Where a loop has filled a dict, the sample is itself one of its elements.
             apart = held.sample in held.entries.values()
