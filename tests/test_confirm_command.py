@@ -446,7 +446,7 @@ def test_a_function_may_be_named_by_a_text(tmp_path: Path) -> None:
         "    applied('fill')\n",
         encoding="utf-8",
     )
-    assert Program(path).drivers("fill") == ["main", "fill"]
+    assert Program(path).drivers("fill") == ["fill", "main"]
 
 
 def test_coroutines_are_run_by_who_awaits_them(tmp_path: Path) -> None:

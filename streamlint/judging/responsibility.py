@@ -30,6 +30,7 @@ from streamlint.trace import (
     KeepAlive,
     Launch,
     Op,
+    OpId,
     Origin,
     Record,
     Stream,
@@ -109,8 +110,8 @@ def _took_responsibility(judged: Judged, problem: Problem, entry: Entry) -> bool
     to its caller.
     """
     assert problem.earlier is not None
-    first, later = judged.op(problem.earlier), judged.op(problem.later)
-    current, used_on = stream_of(first), stream_of(later)
+    later = judged.op(problem.later)
+    used_on = stream_of(later)
     if problem.buffer is None or (used_on is not None and is_handed_in(judged.trace, used_on, entry)):
         return False
     if _was_waited_for_when_given(judged, problem, used_on):
@@ -135,27 +136,42 @@ def _took_responsibility(judged: Judged, problem: Problem, entry: Entry) -> bool
         # anything else has; not where it is given memory, which others have made and used by then.
         return False
     answers_for_reads = (reads or own) and not named and not _waits_for_another(judged, problem)
-    # Of the waits of a stream, and of its work, the last comes after all that some of it comes after.
-    waits_of = judged.index.last_waits.items()
-    joins = [n for (on, _), n in waits_of if on == current and n > problem.later]
+    behind = _waits_behind(judged, problem, entry, own=own, on_host=answers_for_reads and not own)
+    if any(judged.hb.ordered(problem.later, number).verdict is Verdict.YES for number in behind):
+        return True
+    return used_on is not None and answers_for_reads and _is_kept_or_recorded(judged, problem, used_on)
+
+
+def _waits_behind(judged: Judged, problem: Problem, entry: Entry, *, own: bool, on_host: bool) -> list[OpId]:
+    """Where the current stream may come after the use, or with ``on_host`` the host.
+
+    Of the waits of a stream, and of its work, the last comes after all that some of it comes after.
+    """
+    assert problem.earlier is not None
+    current, call = stream_of(judged.op(problem.earlier)), judged.op(problem.later).at.call
+    found = [n for (on, _), n in judged.index.last_waits.items() if on == current and n > problem.later]
     if not own:
         last = judged.index.last_work.items()
-        joins += [n for (on, call, _), n in last if (on, call) == (current, later.at.call)]
-    if answers_for_reads and not own:
+        found += [number for (on, of, _), number in last if (on, of) == (current, call)]
+    if on_host:
         waits = judged.numbers(SyncStream, SyncEvent, SyncDevice, first=problem.later + 1)
-        joins += [number for number in waits if is_explicit_wait(judged.op(number))]
+        found += [number for number in waits if is_explicit_wait(judged.op(number))]
     if entry.order_in_sight:
         # stats.update(reader.next_ready()), then stats.synchronize(): who calls both has the argument.
-        joins = [number for number in joins if judged.op(number).at.call == later.at.call]
-    if any(judged.hb.ordered(problem.later, number).verdict is Verdict.YES for number in joins):
-        return True
-    if used_on is None:
-        return False
+        found = [number for number in found if judged.op(number).at.call == call]
+    return found
+
+
+def _is_kept_or_recorded(judged: Judged, problem: Problem, stream: StreamId) -> bool:
+    """Whether the call keeps the memory for the stream that used it, or records an event behind the use."""
+    assert problem.earlier is not None
+    assert problem.buffer is not None
     kept = part(judged.index.kept.get(problem.buffer, []), first=problem.earlier + 1)
-    records = part(judged.index.records.get(used_on, []), first=problem.later + 1)
-    about = map(judged.op, (*kept, *records))
-    return answers_for_reads and any(
-        op.at.call == later.at.call and _is_about(judged, op, problem.buffer, used_on) for op in about
+    records = part(judged.index.records.get(stream, []), first=problem.later + 1)
+    call = judged.op(problem.later).at.call
+    return any(
+        op.at.call == call and _is_about(judged, op, problem.buffer, stream)
+        for op in map(judged.op, (*kept, *records))
     )
 
 

@@ -349,6 +349,9 @@ MODULE_LISTINGS = {
 """Methods of a module that list what it owns: what they list, and whether with names."""
 MODULE_PARTS = {"get_parameter": "parameters", "get_buffer": "buffers"}
 """Methods that give one of it by its name."""
+PARAMETERS_OF_MODULE = MODULE_PARTS["get_parameter"]
+TENSORS_OF_MODULE = frozenset(MODULE_PARTS.values())
+"""The listings that have the tensors of a module."""
 GIVES_OF_MODULE = MODULE_LISTINGS.keys() | MODULE_PARTS.keys()
 
 MODULE_CONTAINERS = {

@@ -84,23 +84,38 @@ def copy(call: Call, effect: fx.Copies) -> Value | None:
             return m.fresh(call.name(), call.span)
         return BufferV(src.id, src.region, Flavor.ARRAY)
     if dst is None and effect.makes is not None:
-        stays = effect.pinned is not None and call.value("device") == NONE and src is not None
-        pinned = "pinned" if effect.placed else effect.pinned
-        space = m.space(src) if stays and src is not None else _space(call, effect.makes, pinned)
-        on = stream.id if not space.on_host else None
-        flavor = flavors.flavor_of(call.lib, space)
-        made = m.new_buffer("", space, Origin.RESULT, flavor, call.span, on, call.own_device())
-        dst = m.no_surer(made, call.told)
+        dst = _made(call, effect, effect.makes, src, stream)
     if src is not None and effect.makes is not None and effect.makes.on_host and effect.pinned is None:
         # cupy.asnumpy(x), x.get(): what is fetched to the host is on the device.
         m.is_memory(src, call.told)
         if m.space(src) is Space.UNKNOWN:
             m.lives(src, Space.DEVICE, call.told)
-    if dst is not None and effect.placed and m.space(dst).on_host and (src is None or m.space(src).on_host):
+    if dst is not None:
+        _copies(call, effect, dst, src, stream)
+    if effect.makes is not None:
+        return dst
+    return call.value(effect.returns) if effect.returns is not None else None
+
+
+def _made(call: Call, effect: fx.Copies, makes: Space, src: BufferV | None, stream: StreamV) -> BufferV:
+    """The memory that a copy allocates for itself."""
+    m = call.m
+    stays = effect.pinned is not None and call.value("device") == NONE and src is not None
+    pinned = "pinned" if effect.placed else effect.pinned
+    space = m.space(src) if stays and src is not None else _space(call, makes, pinned)
+    on = stream.id if not space.on_host else None
+    flavor = flavors.flavor_of(call.lib, space)
+    made = m.new_buffer("", space, Origin.RESULT, flavor, call.span, on, call.own_device())
+    return m.no_surer(made, call.told)
+
+
+def _copies(call: Call, effect: fx.Copies, dst: BufferV, src: BufferV | None, stream: StreamV) -> None:
+    m = call.m
+    if effect.placed and m.space(dst).on_host and (src is None or m.space(src).on_host):
         # The host copies its own memory by itself: wp.array(rows, device="cpu").
         reads = () if src is None else (Access(src.id, Mode.READ, src.region),)
         m.emit(HostAccess(m.site(call.span), m.lane, accesses=reads, name=call.name()))
-    elif dst is not None and src is not None:
+    elif src is not None:
         to_host = _by_kind(call, dst, src)
         copies.on_stream(
             m,
@@ -114,7 +129,7 @@ def copy(call: Call, effect: fx.Copies) -> Value | None:
             library=call.lib.product,
             choice=_choice(call, effect),
         )
-    elif dst is not None and not m.space(dst).on_host:
+    elif not m.space(dst).on_host:
         # From a host value that no variable holds: nobody can overwrite it.
         tensors.work(
             m,
@@ -125,9 +140,6 @@ def copy(call: Call, effect: fx.Copies) -> Value | None:
             library=call.lib.product,
             choice=_choice(call, effect),
         )
-    if effect.makes is not None:
-        return dst
-    return call.value(effect.returns) if effect.returns is not None else None
 
 
 def _of_other_device(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.state import names, symbols
 from streamlint.interp.state.values import BufferV
+from streamlint.models import torch as model
 from streamlint.models import torch_layers
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ def first(owner: Symbol, *, layer: bool = False) -> Symbol:
     """One tensor that a module has, which stands for all where nothing has listed them."""
     if layer:
         return symbols.Attr(owner, torch_layers.LAYER_PARTS[0])
-    return nth(symbols.Attr(owner, "parameters"), 0)
+    return nth(symbols.Attr(owner, model.PARAMETERS_OF_MODULE), 0)
 
 
 def own(m: Machine, owner: Symbol, *, layer: bool) -> list[BufferV]:
@@ -61,8 +62,8 @@ def _is_listed(owner: Symbol, symbol: Symbol) -> bool:
 
 def _lists(owner: Symbol, symbol: Symbol) -> bool:
     match symbol:
-        case symbols.Attr(of, "parameters" | "buffers"):
-            return of is owner
+        case symbols.Attr(of, name):
+            return of is owner and name in model.TENSORS_OF_MODULE
         case _:
             return False
 

@@ -170,7 +170,7 @@ def listed(m: Machine, owner: Symbol, name: str, *, layer: bool = False) -> Heap
     Those of a layer are what its attributes hold: ``proj.parameters()`` and ``proj.weight``.
     """
     kind, named = model.MODULE_LISTINGS[name]
-    if layer and kind == "parameters":
+    if layer and kind == model.PARAMETERS_OF_MODULE:
         whole = [SymV(symbols.Attr(owner, part)) for part in torch_layers.LAYER_PARTS]
         return m.new_list(
             [TupleV((ConstV(part), held)) for part, held in zip(torch_layers.LAYER_PARTS, whole, strict=True)]
@@ -198,7 +198,7 @@ def state(m: Machine, owner: Symbol, *, layer: bool = False) -> HeapV:
         name, tensor = pair.items
         held.entries[symbol_of(name)], held.keys[symbol_of(name)] = tensor, name
     # Of another name than those it is known that it is one of them.
-    held.open, held.sample = True, SymV(symbols.Attr(owner, "parameters"))
+    held.open, held.sample = True, SymV(symbols.Attr(owner, model.PARAMETERS_OF_MODULE))
     return made
 
 

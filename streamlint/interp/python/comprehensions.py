@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from streamlint import ir
     from streamlint.interp.state.machine import Machine
+    from streamlint.source import Span
 
 SURE_ELEMENTS = 8
 """Comprehensions over a known length are evaluated element by element up to this many, whatever they cost."""
@@ -145,52 +146,62 @@ def _clause(
     if isinstance(source, GeneratorV):
         _clause_over_generator(m, e, depth, out, source)
         return True
-    items = elements.listed(m, source)
-    opened = items is None
+    listed = elements.listed(m, source)
+    opened = listed is None
     # What consumes a generator does so between its elements.
     again = opened or (e.kind == "generator" and depth == 0)
     walked = len(m.walked)
     if again:
         m.walked.append(NONE)
-    if items is None:
-        items = walks.asked_for(m, source, clause.iter.span)
-        if not walks.is_filled(m, source):
-            one = containers.any_of(m, source, clause.iter.span)
-            items += [one] if one not in items else []
-        # [s.synchronize() for s in streams] comes by all that code has used by their numbers.
-        numbers = range(1, min(walks.known_by_number(m, source), SURE_ELEMENTS))
-        used = [containers.nth(m, source, number, clause.iter.span) for number in numbers]
-        items += [item for item in used if item not in items]
+    items = _some_of(m, source, clause.iter.span) if listed is None else listed
     for done, item in enumerate(items):
         if not loop_steps.may_go_on(m, done, SURE_ELEMENTS):
-            return True
+            opened = True
+            break
         if again:
             m.walked[walked:] = [item]
         binding.assign(m, clause.target, item)
-        taken = True
-        asked: list[Value] = []
-        for condition in clause.tests:
-            value = m.python.evaluate(m, condition)
-            asked.append(value)
-            if isinstance(value, QueryV):
-                # pending = [event for event in pending if not event.query()]: those left out are complete; of
-                # [job for job in jobs if job.done.query()], however many there are, each that is in it is.
-                answer = conditions.truth(m, value, condition, want=True if again else None)
-                known = None if again else answer
-            else:
-                known = answers.constant(m, value)
-            if known is False:
-                taken = False
-                break
-            opened = opened or known is None
+        taken, is_open, asked = _tested(m, clause, again=again)
+        opened = opened or is_open
         if taken and opened and done == 0 and len(items) == 1 and parting.has_gone_elsewhere(m, asked):
             items.append(containers.nth(m, source, 1, clause.iter.span))
-            taken = False
-        if taken:
+        elif taken:
             parting.takes(m, asked)
             opened = _clause(m, e, depth + 1, out) or opened
     del m.walked[walked:]
     return opened
+
+
+def _some_of(m: Machine, source: Value, span: Span) -> list[Value]:
+    """What a clause comes by where the number of elements is not known."""
+    items = walks.asked_for(m, source, span)
+    if not walks.is_filled(m, source):
+        one = containers.any_of(m, source, span)
+        items += [one] if one not in items else []
+    # [s.synchronize() for s in streams] comes by all that code has used by their numbers.
+    numbers = range(1, min(walks.known_by_number(m, source), SURE_ELEMENTS))
+    used = [containers.nth(m, source, number, span) for number in numbers]
+    return items + [item for item in used if item not in items]
+
+
+def _tested(m: Machine, clause: ir.Generator, *, again: bool) -> tuple[bool, bool, list[Value]]:
+    """Whether an element is taken, whether it might have been left out, and what was asked of it."""
+    asked: list[Value] = []
+    is_open = False
+    for condition in clause.tests:
+        value = m.python.evaluate(m, condition)
+        asked.append(value)
+        if isinstance(value, QueryV):
+            # pending = [event for event in pending if not event.query()]: those left out are complete; of
+            # [job for job in jobs if job.done.query()], however many there are, each that is in it is.
+            answer = conditions.truth(m, value, condition, want=True if again else None)
+            known = None if again else answer
+        else:
+            known = answers.constant(m, value)
+        if known is False:
+            return False, is_open, asked
+        is_open = is_open or known is None
+    return True, is_open, asked
 
 
 def _are_needed(m: Machine, e: ir.Comprehension, source: Value, begin: int, taken: int) -> int:
