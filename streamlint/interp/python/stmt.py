@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.values import Value
-    from streamlint.source import Span
 
 
 def run_block(m: Machine, body: Sequence[ir.Stmt]) -> None:
