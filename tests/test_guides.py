@@ -105,8 +105,8 @@ LIMIT = re.compile(
 UNITS = {"file_bytes": 10**9}
 
 
-def test_the_budgets_in_the_design_are_those_of_the_code() -> None:
-    found = list(BUDGET.finditer((DOCS / "design.md").read_text(encoding="utf-8")))
+def test_the_budgets_in_the_documents_are_those_of_the_code() -> None:
+    found = list(BUDGET.finditer((DOCS / "paths.md").read_text(encoding="utf-8")))
     assert len(found) >= 10
     for row in found:
         module = importlib.import_module(f"streamlint.{row['module']}")
@@ -115,8 +115,8 @@ def test_the_budgets_in_the_design_are_those_of_the_code() -> None:
         assert number == int(row["value"].replace(" ", "")), row[0]
 
 
-def test_the_limits_in_the_design_are_all_those_of_the_code() -> None:
-    text = (DOCS / "design.md").read_text(encoding="utf-8")
+def test_the_limits_in_the_documents_are_all_those_of_the_code() -> None:
+    text = (DOCS / "paths.md").read_text(encoding="utf-8")
     told = {
         row["name"]: int(row["value"].replace(" ", "")) * UNITS.get(row["name"], 1)
         for row in LIMIT.finditer(text)
