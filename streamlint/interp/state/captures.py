@@ -94,7 +94,8 @@ class Recording:
     def sum_up(self, buffers: Mapping[BufferId, Buffer], budgets: Budgets) -> None:
         """Called when the capture ends: a launch then costs a few accesses a buffer, whatever was captured.
 
-        What is copied from pageable memory is read when the copy is captured, or not to be captured at all.
+        What is copied from and to pageable memory is left out: a launch returns when it has read the one, and
+        when the other is written (measured: docs/semantics.md).
         """
         regions: dict[BufferId, int] = {}
         for buffer, _, _ in self.modes:

@@ -152,10 +152,10 @@ class Project:
         return found
 
     def _imported(self, module: ir.Module, name: str) -> Value | None:
+        # The last one that binds the name.
         for imported in reversed(module.imports):
             if imported.name == name:
                 return self.imported(imported)
-        for imported in module.imports:
             if imported.attribute == "*":
                 found = self._among_all(imported.module, name)
                 if found is not None:
