@@ -40,7 +40,8 @@ class Told:
     issuing: set[str] = field(default_factory=set)
     """Functions, by qualified name, that did something on the GPU."""
     calling: set[Span] = field(default_factory=set)
-    """Calls under which something was done: ``await self.peer.write(page)`` of a method that does no more."""
+    """Calls under which something was done, where there was something to order: a method that does no more
+    than ``await self.peer.write(page)``."""
     busy: set[str] = field(default_factory=set)
     """Entries that did something on a second stream."""
     quiet: set[str] = field(default_factory=set)
@@ -73,8 +74,9 @@ class Told:
         if any(trace.cut for trace in run.traces):
             self.cut |= run.covered
         self.issuing.update(op.at.function for trace in run.traces for op in trace.ops if op.at.calls)
-        self.calling.update(span for trace in run.traces for op in trace.ops for span in op.at.calls)
         busy = any(is_busy(trace.ops) for trace in run.traces)
+        if busy:
+            self.calling.update(span for trace in run.traces for op in trace.ops for span in op.at.calls)
         (self.busy if busy else self.quiet).add(run.entry.label)
         self.places[run.entry.label] = frozenset(
             span
@@ -162,7 +164,11 @@ class Told:
         return f"{module.name}:{decl.qualname}" in self.covered
 
     def has_issued(self, decl: ir.FunctionDecl) -> bool:
-        """Whether a method did something on the GPU, by itself or by what it calls."""
+        """Whether a method did something on the GPU, by itself or by what it calls.
+
+        Not where that was only to prepare for what it does itself, on an object that has nothing to work
+        with: ``self.fill_buffers()``, and then a loop over no layers.
+        """
         body = replace(decl.span, end_line=decl.span.line + decl.lines - 1)
         return decl.qualname in self.issuing or any(body.has_lines_of(span) for span in self.calling)
 
