@@ -418,7 +418,7 @@ def _while(m: Machine, s: ir.While, fed: _Fed) -> bool:
 
 
 def _grows(s: ir.While) -> bool:
-    """Whether its passes change what it counts: ``while len(parts) < n: parts.append(empty)``.
+    """Whether its passes add to what it counts: ``while len(parts) < n: parts.append(empty)``.
 
     That the path takes its test to hold says nothing of the time when they are done.
     """
@@ -431,7 +431,10 @@ def _grows(s: ir.While) -> bool:
         and "?" not in (name := ir.dotted(node.args[0].value))
     }
     return any(
-        isinstance(node, ir.Call) and isinstance(node.func, ir.Attr) and ir.dotted(node.func.value) in counted
+        isinstance(node, ir.Call)
+        and isinstance(node.func, ir.Attr)
+        and node.func.name in ir.FILLS
+        and ir.dotted(node.func.value) in counted
         for node in ir.walk(s.body)
     )
 
