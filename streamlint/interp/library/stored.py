@@ -15,7 +15,7 @@ from streamlint.interp.state.values import (
     Value,
     symbol_of,
 )
-from streamlint.trace import Copy, Launch, Origin
+from streamlint.trace import BufferId, Copy, Launch, Origin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,9 +35,9 @@ def memory_in(m: Machine, symbol: Symbol) -> list[BufferV]:
     ]
 
 
-def before(m: Machine, view: BufferV) -> Symbol:
-    """What an argument was before a call showed that it may be memory."""
-    return m.given.get(view.id, symbol_of(view)) if not view.region else symbol_of(view)
+def before(m: Machine, at: Symbol) -> Symbol:
+    """What an argument was before a call showed that it may be memory: ``params[1]``."""
+    return m.given.get(BufferId(at.number), at) if isinstance(at, symbols.Memory) and not at.region else at
 
 
 def is_put_back(m: Machine, holder: BufferV, at: Value, value: Value) -> bool:
@@ -67,14 +67,14 @@ def put_back(m: Machine, holder: BufferV, at: Value) -> Value | None:
     """What took the place of an element of a list that unseen code gave."""
     if holder.id not in m.put_back or holder.region:
         return None
-    return m.roles.get(symbols.Item(before(m, holder), symbol_of(at)))
+    return m.roles.get(symbols.Item(before(m, symbol_of(holder)), symbol_of(at)))
 
 
 def with_put_back(m: Machine, view: BufferV) -> list[BufferV]:
     """What unseen code gave, and what took the place of its elements."""
     if view.id not in m.put_back or view.region:
         return [view]
-    return [view, *memory_in(m, before(m, view))]
+    return [view, *memory_in(m, before(m, symbol_of(view)))]
 
 
 def _is_in(place: Symbol, symbol: Symbol) -> bool:

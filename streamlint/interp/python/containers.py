@@ -234,7 +234,7 @@ def index(m: Machine, value: Value, at: Value, span: Span) -> Value:
             return _heap_index(m, value, at, span)
         case BufferV(flavor=Flavor.TORCH | Flavor.OPAQUE), ConstV(str() as key):
             # `state["step"]`: what was taken for a tensor is a dict, and holds what was moved as one.
-            place = symbols.Item(stored.before(m, value), symbol_of(at))
+            place = symbols.Item(stored.before(m, symbol_of(value)), symbol_of(at))
             held = stored.at(m, place) or tensor_methods.element_of(m, value, key)
             return held if held is not None else SymV(place, (value,))
         case BufferV(), _:
@@ -444,10 +444,10 @@ def set_index(m: Machine, container: Value, at: Value, value: Value, span: Span)
             put(m, m.heap[container.id], key, results.stored(m, value))
         case BufferV(flavor=Flavor.TORCH | Flavor.OPAQUE) if _is_text(names.settle(m, at)):
             # inputs = processor(image).to(device); inputs["scale"] = 2: a tensor has no such places.
-            set_index(m, SymV(stored.before(m, container)), at, value, span)
+            set_index(m, SymV(stored.before(m, symbol_of(container))), at, value, span)
         case BufferV() if stored.is_put_back(m, container, names.settle(m, at), value):
             m.put_back.add(container.id)
-            set_index(m, SymV(stored.before(m, container)), at, value, span)
+            set_index(m, SymV(stored.before(m, symbol_of(container))), at, value, span)
         case BufferV():
             at = names.settle(m, at)
             target = elements.rows(m, container, at)

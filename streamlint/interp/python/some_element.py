@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.frozen import replace
+from streamlint.interp.library import stored
 from streamlint.interp.python import alike, keys
 from streamlint.interp.state import elements, symbols
 from streamlint.interp.state.values import (
@@ -20,7 +21,7 @@ from streamlint.interp.state.values import (
     Value,
     symbol_of,
 )
-from streamlint.trace import BufferId, Picked
+from streamlint.trace import Picked
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -36,9 +37,9 @@ def found(m: Machine, held: HeapObject, owner: HeapV, at: Symbol) -> Value:
             # [start(f, page) for f, page in zip(files, pages)], and then: for page in pages: ...
             held.extra[at] = held.extra[symbols.EACH]
             _begins_with(m, held.extra[at])
-        elif isinstance(held.sample, GraphV) and (stored := _may_be_meant(m, held, at)):
+        elif isinstance(held.sample, GraphV) and (captured := _may_be_meant(m, held, at)):
             # graphs[size].replay(): what was captured for one of the sizes, and no other graph like it.
-            held.extra[at] = _one_of(held, stored, at)
+            held.extra[at] = _one_of(held, captured, at)
         elif (
             isinstance(held.sample, SymV) and held.key_sample is not None and symbol_of(held.key_sample) is at
         ):
@@ -69,7 +70,7 @@ def _place(m: Machine, held: HeapObject, at: Symbol) -> Symbol:
     """``order[p]`` of ``order = {p: i for i, p in enumerate(params)}``: at which place ``p`` stands there."""
     if held.born is None or held.key_sample is None:
         return at
-    first, asked = _before_use(m, symbol_of(held.key_sample)), _before_use(m, at)
+    first, asked = stored.before(m, symbol_of(held.key_sample)), stored.before(m, at)
     if not (held.born.each and isinstance(first, symbols.Item) and isinstance(asked, symbols.Item)):
         return at
     begin, number = symbols.number(first.at), symbols.number(asked.at)
@@ -78,14 +79,9 @@ def _place(m: Machine, held: HeapObject, at: Symbol) -> Symbol:
     return symbols.constant(number - begin)
 
 
-def _before_use(m: Machine, at: Symbol) -> Symbol:
-    """What memory was before it was used as such: ``params[1]``."""
-    return m.given.get(BufferId(at.number), at) if isinstance(at, symbols.Memory) and not at.region else at
-
-
 def _may_be_meant(m: Machine, held: HeapObject, key: Symbol) -> list[Value]:
     """What a dict has under keys of which none is another one than this for sure."""
-    return [value for stored, value in held.entries.items() if not keys.are_two(m, stored, key)]
+    return [value for place, value in held.entries.items() if not keys.are_two(m, place, key)]
 
 
 def _one_of(held: HeapObject, known: list[Value], at: Symbol) -> Value:
