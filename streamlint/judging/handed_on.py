@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.judging.forgotten_ends import source
 from streamlint.judging.owners import is_own, plain_name
-from streamlint.rules.base import Judged, Problem, is_return, stream_of
+from streamlint.rules.base import Judged, Problem, is_handed_out, is_return, stream_of
 from streamlint.trace import (
     Alloc,
     Copy,
@@ -14,7 +14,6 @@ from streamlint.trace import (
     OpId,
     Origin,
     Purpose,
-    Role,
     Space,
     StreamId,
     StreamKind,
@@ -39,7 +38,7 @@ def is_handed_on(judged: Judged, problem: Problem, entry: Entry) -> bool:
     """
     assert problem.earlier is not None
     use, later = judged.op(problem.earlier), judged.op(problem.later)
-    if use.role not in (Role.AFTER_CALL, Role.AFTER_YIELD) or problem.buffer is None:
+    if not is_handed_out(use) or problem.buffer is None:
         return False
     side = _takes_again(judged, problem, later, entry)
     if side is None:

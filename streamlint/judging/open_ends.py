@@ -9,7 +9,7 @@ from streamlint.judging.call_ends import OpenEnd, Unawaited
 from streamlint.judging.forgotten_ends import has_handle
 from streamlint.judging.owners import is_argument, is_of_caller, is_waited_for_by_owner, plain_name
 from streamlint.rules.base import is_entry, is_handed_out, is_read_by_caller, is_return, stream_of
-from streamlint.trace import Copy, Doubt, Launch, Origin, Role, StreamChoice, StreamKind
+from streamlint.trace import Copy, Doubt, Launch, Origin, StreamChoice, StreamKind
 
 if TYPE_CHECKING:
     from streamlint.interp.entries.runs import Entry
@@ -56,14 +56,11 @@ def _left_to_consumer(judged: Judged, problem: Problem) -> Op | None:
     """
     assert problem.earlier is not None
     use = judged.op(problem.earlier)
-    if Doubt.RESULT not in problem.doubts or use.role not in _BY_CONSUMER or problem.buffer is None:
+    if Doubt.RESULT not in problem.doubts or not is_handed_out(use) or problem.buffer is None:
         return None
     uses = judged.uses(problem.buffer, before=problem.earlier)
     last = judged.op(uses[-1]) if uses else None
     return last if last is not None and stream_of(last) != stream_of(use) else None
-
-
-_BY_CONSUMER = (Role.AFTER_CALL, Role.AFTER_YIELD)
 
 
 def left_by_event(judged: Judged, problem: Problem, entry: Entry) -> Unawaited | None:

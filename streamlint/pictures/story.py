@@ -9,6 +9,7 @@ from streamlint.order.conflicts import ConflictKind
 from streamlint.order.hb import Verdict
 from streamlint.pictures import words
 from streamlint.pictures.lanes import lane_of, stream_at
+from streamlint.rules.base import is_handed_out
 from streamlint.trace import Alloc, Free, HostAccess, Role, Wait
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ def _begins(op: Op, letter: str, lane: str, other: str) -> str:
         return f"the host does not wait for {other}, and does {letter} at once."
     if isinstance(op, Free | Alloc):
         return f"the allocator does not wait for {other}, and {letter} happens at once."
-    if op.role in (Role.AFTER_CALL, Role.AFTER_YIELD):
+    if is_handed_out(op):
         return f"{letter}: the caller goes on, on {lane}, which does not wait for {other}."
     return f"{letter} is queued on {lane}, which has nothing to wait for: {letter} runs."
 

@@ -13,12 +13,13 @@ from streamlint.rules.base import (
     Problem,
     Rule,
     is_entry,
+    is_handed_out,
     is_return,
     last_barrier,
     quoted,
     stream_of,
 )
-from streamlint.trace import Copy, FreeKind, Launch, Role, Space
+from streamlint.trace import Copy, FreeKind, Launch, Space
 from streamlint.witness import ByReuse
 
 if TYPE_CHECKING:
@@ -78,11 +79,8 @@ def _judge(judged: Judged, use: OpId, number: OpId, free: Free) -> Problem | Non
     )
 
 
-_BY_CALLER = (Role.AFTER_CALL, Role.AFTER_YIELD)
-
-
 def _used(use: Op, user: str) -> str:
-    by_caller = use.role in _BY_CALLER
+    by_caller = is_handed_out(use)
     return f"handed to the caller, which uses it on {user}" if by_caller else f"last use on {user}"
 
 
@@ -95,7 +93,7 @@ def _dropped(judged: Judged, name: str, free: Free, use: Op) -> str:
         return f"the caller may have dropped {name} when it comes here again"
     # return self.sample_tokens(hidden)    what is called here let it go, by its end at the latest.
     within = any(free.at.span.has_lines_of(span) for span in (use.at.span, *use.at.calls))
-    if use.role in _BY_CALLER:
+    if is_handed_out(use):
         return (
             f"the caller gets {name} and may drop it"
             if within
