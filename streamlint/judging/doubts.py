@@ -119,13 +119,12 @@ def guessed(judged: Judged, problem: Problem) -> set[Doubt]:
     earlier, later = judged.op(problem.earlier), judged.op(problem.later)
     both = Doubt.OPAQUE in earlier.doubts & later.doubts and not _have_changed_places(earlier, later)
     used_on = stream_of(later)
-    if both and used_on is not None and waits_for_itself(judged, problem, used_on):
-        # with torch.cuda.stream(comm): comm.wait_stream(torch.cuda.current_stream()): there is something
-        # to wait for, says who wrote it.
-        both = False
-    if both and evidence.fills_fresh(judged, problem):
-        both = False
-    if both or _is_sent_and_kept(judged, problem):
+    # with torch.cuda.stream(comm): comm.wait_stream(torch.cuda.current_stream()): there is something to wait
+    # for, says who wrote it.
+    waits = both and used_on is not None and waits_for_itself(judged, problem, used_on)
+    if both and not waits and not evidence.fills_fresh(judged, problem):
+        return {Doubt.GUESSED}
+    if _is_sent_and_kept(judged, problem):
         return {Doubt.GUESSED}
     if judged.trace.provenance is Provenance.OBSERVED:
         return set()
