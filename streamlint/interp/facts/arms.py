@@ -21,17 +21,47 @@ Test: TypeAlias = ir.If | ir.While | ir.Choice | ir.Match
 _TELL: Kept[Span, bool] = Kept()
 _NAMES: Kept[str, frozenset[str]] = Kept()
 """By the names of modules."""
+_DECIDING: Kept[Span, frozenset[str]] = Kept()
+"""By the places of functions."""
 
 
-def tell(project: Project, module: str, test: Test) -> bool:
-    """Whether an arm uses a name that tells of streams, or that of a function which leads to them."""
-    return project.once(_TELL, test.span, lambda: _tell(project, module, test))
+def tell(project: Project, module: str, test: Test, function: ir.Function | None) -> bool:
+    """Whether an arm uses a name that tells of streams, or that of a function which leads to them.
+
+    Or whether it gives a variable of the function what another test asks of that ends the call.
+    """
+    return project.once(_TELL, test.span, lambda: _tell(project, module, test, function))
 
 
-def _tell(project: Project, module: str, test: Test) -> bool:
+def _tell(project: Project, module: str, test: Test, function: ir.Function | None) -> bool:
     names = project.once(_NAMES, module, lambda: _names(project, module))
     arms = test.cases if isinstance(test, ir.Match) else (test.body, test.orelse)
-    return any(_name(node) in names for node in ir.walk(arms, functions=True))
+    if any(_name(node) in names for node in ir.walk(arms, functions=True)):
+        return True
+    if function is None:
+        return False
+    deciding = project.once(_DECIDING, function.span, lambda: _deciding(function))
+    return not deciding.isdisjoint(_assigned(arms))
+
+
+def _deciding(function: ir.Function) -> frozenset[str]:
+    """The variables of which a test asks that ends the call before all else is done.
+
+    ``source = None``, then ``for x in tensors: if x.is_cuda: source = x.device``, and ``if source is None:
+    return``: whether anything is done behind that, the arm in the loop decides.
+    """
+    tests = (node for node in ir.walk(function.body) if isinstance(node, ir.If) and _returns(node))
+    asked = {node.id for each in tests for node in ir.walk(each.test) if isinstance(node, ir.Name)}
+    return frozenset(asked & _assigned(function.body))
+
+
+def _returns(test: ir.If) -> bool:
+    return any(arm and isinstance(arm[-1], ir.Return) for arm in (test.body, test.orelse))
+
+
+def _assigned(within: object) -> set[str]:
+    targets = (node.targets for node in ir.walk(within) if isinstance(node, ir.Assign))
+    return {target.id for some in targets for target in some if isinstance(target, ir.Name)}
 
 
 def _name(node: object) -> str:

@@ -200,7 +200,7 @@ def ask(
 def _tells(m: Machine) -> bool:
     """Whether it can be told which arm of the test being decided is taken, by what the arms do."""
     tested = m.frame.tested if m.frame.touches and not m.constructing else None
-    return tested is not None and arms.tell(m.project, m.frame.env.module, tested)
+    return tested is not None and arms.tell(m.project, m.frame.env.module, tested, m.frame.code)
 
 
 def _of_any_call(m: Machine, key: Symbol) -> Symbol:

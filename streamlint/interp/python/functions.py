@@ -273,7 +273,7 @@ def activation(
     env = Env({}, function.module, func.closure, m.activations)
     touched = touching.may_touch(m.project, func.function)
     owner = classes.class_of(m, func, args)
-    frame = Frame(env, func.name, touched, on_yield, cls=owner, receiver=func.receiver)
+    frame = Frame(env, func.name, touched, on_yield, code=function, cls=owner, receiver=func.receiver)
     frame.leads = not touched and touching.uses_touching(m.project, func.function)
     frame.follows = not touched or touching.follows(m.project, func.function)
     frame.wanted = _wanted_of(m.frame)

@@ -204,7 +204,7 @@ def _only_leaves(m: Machine, s: ir.If) -> bool:
     if counts or _asks_for_nothing(s.test):
         return True
     works = m.frame.touches or m.frame.leads
-    return works and not arms.tell(m.project, m.frame.env.module, s)
+    return works and not arms.tell(m.project, m.frame.env.module, s, m.frame.code)
 
 
 def _asks_for_nothing(test: ir.Expr) -> bool:

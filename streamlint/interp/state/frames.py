@@ -50,6 +50,8 @@ class Frame:
     """The expression that stands as a statement: nobody uses its value."""
     gradless: bool = False
     """Whether PyTorch keeps no operands for a backward pass: in ``torch.no_grad()``."""
+    code: ir.Function | None = None
+    """What runs, where that is a function."""
     cls: ir.ClassDecl | None = None
     receiver: Value | None = None
     """The object whose method runs."""
