@@ -87,6 +87,28 @@ def test_another_file_that_does_not(tmp_path: Path, others: str) -> None:
     assert found(tmp_path, tables=TABLE, steps="import tables\nimport torch\n" + others) == ["certain"]
 
 
+OF_A_CALL = """\
+import torch
+
+class Table:
+    def __init__(self, n):
+        self.side = torch.cuda.Stream()
+        self.rows = torch.ones(n, device="cuda")
+
+    def stage(self, value):
+        {made} = torch.cuda.Event(); self.side.wait_event({made})
+        with torch.cuda.stream(self.side):
+            return self.rows + value
+"""
+
+
+@pytest.mark.parametrize(("made", "known"), [("consumed", "certain"), ("self.consumed", "possible")])
+def test_another_file_may_record_what_an_object_has(tmp_path: Path, made: str, known: str) -> None:
+    """A variable of the call that waits has that name in no other function."""
+    files = {"tables": OF_A_CALL.format(made=made), "steps": "import tables\n" + COORDINATOR}
+    assert known in found(tmp_path, **files)
+
+
 LAYERS = """\
 import torch
 

@@ -161,9 +161,15 @@ class Together:
         return kept or event.name.partition("[")[0].rpartition(".")[2]
 
     def _may_be_recorded_elsewhere(self, item: Conditional) -> bool:
-        """``for table in self.tables: table.consumed.record(stream)``, in the file of who has the tables."""
+        """``for table in self.tables: table.consumed.record(stream)``, in the file of who has the tables.
+
+        A variable of the function that waits, ``forked = torch.cuda.Event(); side.wait_event(forked)``, has no
+        other name there: ``state.forked.record()`` is about another event.
+        """
         event = item.unless_recorded
         if event is None or event.span is None or "." not in event.function:
+            return False
+        if event.function == item.finding.function and "." not in event.name:
             return False
         name = self._name_of(event)
         question = (event.span.path, name)
