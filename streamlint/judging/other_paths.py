@@ -99,8 +99,12 @@ def _same_place(other: Judged, judged: Judged, number: OpId) -> list[OpId]:
     op = judged.op(number)
     if not isinstance(op, (Launch, Copy, HostAccess, Record, CudaCall)):
         return []
-    stream = _stream_key(judged, number)
-    return [here for here in other.places.get(place_of(op), ()) if _stream_key(other, here) == stream]
+    streams = _stream_key(judged, number), _caller_key(judged, number)
+    return [
+        here
+        for here in other.places.get(place_of(op), ())
+        if (_stream_key(other, here), _caller_key(other, here)) == streams
+    ]
 
 
 def _stream_key(judged: Judged, number: OpId) -> object:
@@ -108,6 +112,20 @@ def _stream_key(judged: Judged, number: OpId) -> object:
     if stream is None:
         return None
     return stream_key(judged.trace.streams[stream])
+
+
+def _caller_key(judged: Judged, number: OpId) -> object:
+    """The stream that a call lets its own stream wait for: a collective begins behind the current one.
+
+    ``with torch.cuda.stream(comm) if overlap else nullcontext(): work = dist.all_reduce(x, async_op=True)``: on
+    one path it comes behind the stream that has written ``x``, and on the other behind ``comm``.
+    """
+    if not number or not isinstance(wait := judged.op(OpId(number - 1)), Wait):
+        return None
+    op, record = judged.op(number), judged.hb.record_seen_by(OpId(number - 1))
+    if record is None or not (op.at.span == wait.at.span == judged.op(record).at.span):
+        return None
+    return _stream_key(judged, record)
 
 
 def _meet(judged: Judged, a: OpId, b: OpId) -> bool:
