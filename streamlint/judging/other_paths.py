@@ -117,8 +117,8 @@ def _stream_key(judged: Judged, number: OpId) -> object:
 def _caller_key(judged: Judged, number: OpId) -> object:
     """The stream that a call lets its own stream wait for: a collective begins behind the current one.
 
-    ``with torch.cuda.stream(comm) if overlap else nullcontext(): work = dist.all_reduce(x, async_op=True)``: on
-    one path it comes behind the stream that has written ``x``, and on the other behind ``comm``.
+    ``with torch.cuda.stream(comm) if overlap else nullcontext(): dist.all_reduce(x, async_op=True)``: on one
+    path it comes behind the stream that has written ``x``, and on the other behind ``comm``.
     """
     if not number or not isinstance(wait := judged.op(OpId(number - 1)), Wait):
         return None

@@ -163,8 +163,8 @@ class Together:
     def _may_be_recorded_elsewhere(self, item: Conditional) -> bool:
         """``for table in self.tables: table.consumed.record(stream)``, in the file of who has the tables.
 
-        A variable of the function that waits, ``forked = torch.cuda.Event(); side.wait_event(forked)``, has no
-        other name there: ``state.forked.record()`` is about another event.
+        A variable of the function that waits, ``forked = torch.cuda.Event(); side.wait_event(forked)``, has
+        no such name there: ``state.forked.record()`` is about another event.
         """
         event = item.unless_recorded
         if event is None or event.span is None or "." not in event.function:
