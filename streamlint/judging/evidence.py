@@ -64,14 +64,28 @@ def is_hearsay(judged: Judged, problem: Problem) -> bool:
     if used_on is not None and judged.trace.streams[used_on].is_default:
         # The stream of a thread, or the default stream by its name: the caller's too, unless it enters one.
         return True
+    later = judged.op(problem.later)
+    if _moves_from_somewhere(judged, problem, later):
+        return True
     if evidence_of(judged, problem) is not Evidence.ASSUMED:
         return False
-    later = judged.op(problem.later)
     if not isinstance(later, Launch):
         return isinstance(later, HostAccess)
     read = {access.buffer for access in later.accesses if access.mode is Mode.READ}
     beside = (judged.trace.buffers[number].kind for number in read.difference(memory_of(judged, problem)))
     return Doubt.OPAQUE in later.doubts and any(kind is not Evidence.ASSUMED for kind in beside)
+
+
+def _moves_from_somewhere(judged: Judged, problem: Problem, later: Op) -> bool:
+    """Whether something is moved to a device of which nothing says that it is on another one.
+
+    ``batch = next(loader)``, and ``batch.to(device, non_blocking=True)`` on a stream of its own: what is
+    there already is not copied. It comes from the host, and was complete when the caller had it.
+    """
+    if problem.buffer is None or not isinstance(later, Copy) or not later.only_if_elsewhere:
+        return False
+    source, target = (judged.trace.buffers[access.buffer] for access in (later.src, later.dst))
+    return source.id == problem.buffer and source.space is Space.UNKNOWN and not target.space.on_host
 
 
 def memory_of(judged: Judged, problem: Problem) -> list[BufferId]:

@@ -36,6 +36,9 @@ class Copies:
     the copy stays where the source is."""
     placed: bool = False
     """What it makes is on the host where ``device`` names that: ``wp.array(rows, device="cpu")``."""
+    from_host: bool = False
+    """What it reads is on the host, or not copied at all: PyCUDA's ``memcpy_htod_async`` takes a buffer of
+    Python's, and ``numba.cuda.to_device(x)`` gives an ``x`` back that is on a device."""
     view_on_host: bool = False
     """What is on the host already is not copied (``wp.array.numpy()``)."""
     values: bool = False

@@ -59,7 +59,7 @@ _GET = Copies("out", "self", "stream", blocking=True, unless_false="blocking", m
 # Without "async" in its name: always the legacy default stream, whatever stream is current.
 _COPY = Copies("dst", "src", "default", "size", blocking=True)
 _COPY_ASYNC = Copies("dst", "src", "stream", "size")
-_FROM = Copies("self", "mem", "default", "size", blocking=True)
+_FROM = Copies("self", "mem", "default", "size", blocking=True, from_host=True)
 _MEMSET = Uses(writes=("ptr",), stream="default", count="size", host_waits=True)
 
 _PINNED = Allocates(Space.PINNED, pool="the pool of pinned memory")
@@ -277,10 +277,13 @@ CUPY = Framework(
     ),
     buffer_methods=(
         Api("get", "stream order out blocking", (_GET,), telling=("stream", "out", "blocking", "order")),
-        Api("set", "arr stream", (Copies("self", "arr", "stream"),), telling=("stream",)),
+        Api("set", "arr stream", (Copies("self", "arr", "stream", from_host=True),), telling=("stream",)),
         Api("copy_from_host", "mem size", (_FROM,)),
         Api(
-            "copy_from_host_async", "mem size stream", (Copies("self", "mem", "stream", "size"),), telling=()
+            "copy_from_host_async",
+            "mem size stream",
+            (replace(_FROM, stream="stream", blocking=False),),
+            telling=(),
         ),
         Api("copy_to_host", "mem size", (Copies("mem", "self", "default", "size", blocking=True),)),
         Api("copy_to_host_async", "mem size stream", (Copies("mem", "self", "stream", "size"),), telling=()),

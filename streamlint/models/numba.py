@@ -80,7 +80,17 @@ NUMBA = Framework(
         Api(
             "to_device",
             "obj stream copy to",
-            (Copies("to", "obj", "stream", blocking=True, unless="stream", makes=Space.DEVICE),),
+            (
+                Copies(
+                    "to",
+                    "obj",
+                    "stream",
+                    blocking=True,
+                    unless="stream",
+                    makes=Space.DEVICE,
+                    from_host=True,
+                ),
+            ),
         ),
         Api("device_array", "shape dtype strides order stream", (Allocates(Space.DEVICE, "stream"),)),
         Api("device_array_like", "ary stream", (Allocates(Space.DEVICE, "stream"),)),

@@ -52,7 +52,8 @@ _TOOLS = "pycuda.tools"
 _KERNEL = Uses(stream="stream", packed=("args",), code="source")
 _DEFAULT = replace(_KERNEL, stream=None)
 _GET = Copies("ary", "self", "stream", blocking=True, unless="async_", makes=Space.PAGEABLE)
-_SET = Copies("self", "ary", "stream", blocking=True, unless="async_")
+_SET = Copies("self", "ary", "stream", blocking=True, unless="async_", from_host=True)
+_TO_GPU = Copies("", "ary", None, blocking=True, makes=Space.DEVICE, from_host=True)
 _FETCHED = Copies("", "devptr", None, blocking=True, makes=Space.PAGEABLE)
 _FILLED = Allocates(Space.DEVICE, filled=True)
 _SCANNED = Computes(("input_ary",), "output_ary", "stream")
@@ -64,8 +65,8 @@ def _both(name: str, params: str, effect: Copies | Uses, done: Effect) -> list[A
     return [Api(name, params, (done,)), Api(f"{name}_async", f"{params} stream", (effect,))]
 
 
-def _copy(name: str, params: str, count: str | None = None) -> list[Api]:
-    queued = Copies("dest", "src", "stream", count)
+def _copy(name: str, params: str, count: str | None = None, *, from_host: bool = False) -> list[Api]:
+    queued = Copies("dest", "src", "stream", count, from_host=from_host)
     return _both(name, params, queued, replace(queued, stream=None, blocking=True))
 
 
@@ -151,11 +152,11 @@ PYCUDA = Framework(
             (Allocates(Space.PINNED, pool="the pool of pinned memory"),),
         ),
         Api("register_host_memory", "ary flags", (Pins("ary"), Returns("ary"))),
-        *_copy("memcpy_htod", "dest src"),
+        *_copy("memcpy_htod", "dest src", from_host=True),
         *_copy("memcpy_dtoh", "dest src"),
         *_copy("memcpy_dtod", "dest src size", "size"),
         *_copy("memcpy_peer", "dest src size dest_context src_context", "size"),
-        Api("to_device", "bo", (Copies("", "bo", None, blocking=True, makes=Space.DEVICE),)),
+        Api("to_device", "bo", (Copies("", "bo", None, blocking=True, makes=Space.DEVICE, from_host=True),)),
         Api("from_device", "devptr shape dtype order", (_FETCHED,)),
         Api("from_device_like", "devptr other_ary", (_FETCHED,)),
         *_set("memset_d8", "dest data size"),
@@ -177,8 +178,8 @@ PYCUDA = Framework(
         Api("Function().prepared_timed_call", "grid block *args", (_DEFAULT,)),
         Api("Function().prepared_async_call", "grid block stream *args", (_KERNEL,)),
         # Arrays.
-        Api("to_gpu", "ary allocator", (Copies("", "ary", None, blocking=True, makes=Space.DEVICE),)),
-        Api("to_gpu_async", "ary allocator stream", (Copies("", "ary", "stream", makes=Space.DEVICE),)),
+        Api("to_gpu", "ary allocator", (_TO_GPU,)),
+        Api("to_gpu_async", "ary allocator stream", (replace(_TO_GPU, stream="stream", blocking=False),)),
         Api("empty", "shape dtype allocator order", (Allocates(Space.DEVICE),)),
         Api("zeros", "shape dtype allocator order", (_FILLED,)),
         Api("arange", "*bounds", (_FILLED,)),

@@ -59,7 +59,7 @@ RMM = Framework(
         Api(
             "DeviceBuffer.to_device",
             "b stream",
-            (Copies("", "b", "stream", blocking=True, unless="stream", makes=Space.DEVICE),),
+            (Copies("", "b", "stream", blocking=True, unless="stream", makes=Space.DEVICE, from_host=True),),
         ),
         Api("pylibrmm.cuda_stream_pool.CudaStreamPool", "pool_size flags", (Makes(_POOL, ("flags",)),)),
         Api(

@@ -116,6 +116,8 @@ def _copies(call: Call, effect: fx.Copies, dst: BufferV, src: BufferV | None, st
         reads = () if src is None else (Access(src.id, Mode.READ, src.region),)
         m.emit(HostAccess(m.site(call.span), m.lane, accesses=reads, name=call.name()))
     elif src is not None:
+        if effect.from_host and m.space(src) is Space.UNKNOWN:
+            m.is_not_pending(src)
         to_host = _by_kind(call, dst, src)
         copies.on_stream(
             m,
