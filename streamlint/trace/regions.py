@@ -32,6 +32,8 @@ class Symbol:
     text: str
     far: int = 0
     """How far it is behind what the expression says: -1 of ``x[n - 1]``, where that is ``n``."""
+    turn: int = 0
+    """Which it is of several that the text stands for: 2 of ``x[rows[2]]``, 1 of ``x[2 * chunk]``."""
 
 
 @frozen()
@@ -151,10 +153,17 @@ def _overlap_slices(a: SymbolSlice, b: SymbolSlice) -> Overlap:
 
 
 def _ends_behind(a: SymbolSlice, b: SymbolSlice) -> bool | None:
-    """Whether a slice ends behind the beginning of another one; None where nothing tells it."""
+    """Whether a slice ends behind the beginning of another one; None where nothing tells it.
+
+    Numbers that bound slices go up: ``out[ends[0] : ends[1]]`` lies before ``out[ends[2] : ends[3]]``.
+    """
     if a.hi is None or b.lo is None:
         return True
-    return a.hi.far > b.lo.far if a.hi.text == b.lo.text else None
+    if a.hi.text != b.lo.text:
+        return None
+    if a.hi.turn == b.lo.turn:
+        return a.hi.far > b.lo.far
+    return False if a.hi.turn < b.lo.turn and a.hi.far <= b.lo.far else None
 
 
 def _lies_in(place: Symbol, part: SymbolSlice) -> Overlap:
@@ -170,7 +179,7 @@ def _is_known(bound: Symbol | None, place: Symbol, holds: Callable[[int], bool])
     """What is asked of a bound; None where that stands for another expression than the place."""
     if bound is None:
         return True
-    return holds(bound.far) if bound.text == place.text else None
+    return holds(bound.far) if (bound.text, bound.turn) == (place.text, place.turn) else None
 
 
 def covers(a: Region, b: Region) -> bool:

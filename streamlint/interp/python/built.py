@@ -27,6 +27,7 @@ from streamlint.interp.state.values import (
     GeneratorV,
     HeapV,
     Shape,
+    SliceV,
     SymV,
     TupleV,
     Value,
@@ -56,6 +57,9 @@ def made(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value], spa
             return _zipped(m, args, span)
         case "chain":
             return walks.one_after_the_other(m, [_walked(m, part, span) for part in args], span)
+        case "pairwise" if len(args) == 1:
+            rest = containers.index(m, first, SliceV(ConstV(1), None, None), span)
+            return _zipped(m, [first, rest], span)
         case "cycle":
             return iterators.cycle(m, first)
         case "count":
@@ -145,7 +149,8 @@ def _range(m: Machine, args: list[Value]) -> Value:
         return m.new_list((ConstV(i) for i in last), kind="range")
     start = args[0] if len(args) > 1 else ConstV(0)
     step = args[2] if len(args) > 2 else ConstV(1)
-    if isinstance(start, (ConstV, SymV)) and isinstance(step, ConstV):
+    by_numbers = isinstance(start, (ConstV, SymV)) and isinstance(step, ConstV)
+    if by_numbers or (start == ConstV(0) and isinstance(step, SymV)):
         return containers.lazy(m, "range", [start, step, args[1] if len(args) > 1 else args[0]])
     return given_by("range", *args)
 

@@ -29,7 +29,7 @@ from streamlint.interp.python import (
     objects,
     text,
 )
-from streamlint.interp.state import elements, names, symbols
+from streamlint.interp.state import elements, names, strides, symbols
 from streamlint.interp.state.ends import PathEnds
 from streamlint.interp.state.values import (
     FALSE,
@@ -288,7 +288,8 @@ def _of_values(
         case "all" | "any" if (answer := _known_of_all(m, name, first)) is not None:
             return ConstV(answer)
         case "float" | "int" | "bool" | "complex" | "abs" | "sum" | "max" | "min" | "any" | "all" | "round":
-            return text.converted(name, args) or _number(m, name, args, span)
+            nearest = strides.nearest(m, args) if name == "min" else None
+            return nearest or text.converted(name, args) or _number(m, name, args, span)
         case "id" | "hash":
             # events[id(tensor)]: the same thing has the same key.
             return given_by(name, first)

@@ -27,7 +27,7 @@ from streamlint.interp.library import (
     used_as,
 )
 from streamlint.interp.python import halves, keys, some_element, stocks
-from streamlint.interp.state import counted, elements, lengths, names, results, rings, symbols
+from streamlint.interp.state import counted, elements, lengths, names, results, rings, strides, symbols
 from streamlint.interp.state.numbers import behind, linear
 from streamlint.interp.state.values import (
     NONE,
@@ -83,7 +83,7 @@ def element(m: Machine, value: Value, at: Symbol, span: Span) -> Value:
             region = (*value.region, elements.selector_of(at))
             return replace(value, region=region, axes=axes.row(value))
         case SymV(base, holds):
-            return SymV(symbols.Item(base, at), elements.taken_from(m, holds))
+            return SymV(symbols.element(base, at), elements.taken_from(m, holds))
         case _:
             return m.fresh("element", span)
 
@@ -118,12 +118,16 @@ def nth(m: Machine, source: Value, turn: int | None, span: Span) -> Value:
     source = names.settle(m, source)
     held = m.heap[source.id] if isinstance(source, HeapV) else None
     match held:
-        case HeapObject(role="range", items=[ConstV(int() as start), ConstV(int() as step), _]):
+        case HeapObject(role="range", items=[ConstV(int() as start), ConstV(int() as step), end]):
+            if step > 1 and isinstance(end, SymV):
+                m.numbers.ends.add(end.symbol)
             return ConstV(start + step * turn) if turn is not None else each_of(source)
         case HeapObject(role="range", items=[SymV(start), ConstV(int() as step), _]) if turn is not None:
             base, far = linear(start)
             m.numbers.starts.add(base)
             return SymV(behind(base, far + step * turn))
+        case HeapObject(role="range", items=[ConstV(0), SymV(step), _]) if turn is not None:
+            return strides.begin(m, step, turn)
         case HeapObject(role="enumerate", items=[ConstV(int() as start), inner]):
             count: Value = ConstV(start + turn) if turn is not None else each_of(source)
             return TupleV((count, nth(m, inner, turn, span)))
@@ -240,7 +244,7 @@ def index(m: Machine, value: Value, at: Value, span: Span) -> Value:
         case BufferV(), _:
             return stored.put_back(m, value, at) or _view(m, value, at, span)
         case (SymV(base, holds), _):
-            place = symbols.Item(base, symbol_of(at))
+            place = symbols.element(base, symbol_of(at))
             return stored.at(m, place) or SymV(place, elements.taken_from(m, holds))
         case MethodV(BufferV() as view, "__array_interface__"), ConstV("data"):
             return TupleV((BufferV(view.id, view.region, Flavor.POINTER), ConstV(False)))

@@ -33,6 +33,7 @@ from streamlint.interp.state import (
     results,
     rings,
     spelling,
+    strides,
     symbols,
 )
 from streamlint.interp.state.values import (
@@ -148,7 +149,7 @@ def unary(m: Machine, e: ir.Unary) -> Value:
 
 def binary(m: Machine, op: str, left: Value, right: Value, e: ir.Binary | ir.AugAssign) -> Value:
     left, right = (_as_host_array(m, names.settle(m, side)) for side in (left, right))
-    around = rings.computed(m, op, left, right)
+    around = strides.computed(m, op, left, right) or rings.computed(m, op, left, right)
     if around is not None:
         return around
     of_host = any(isinstance(side, BufferV) and tensors.is_of_host(m, side) for side in (left, right))

@@ -131,7 +131,13 @@ def selector(at: Value) -> Selector:
 
 def _place(at: symbols.Symbol) -> Symbol:
     base, far = numbers.linear(at)
-    return Symbol(text_of(base), far)
+    match base:
+        case symbols.Item(of, number) if (turn := symbols.number(number)) is not None:
+            return Symbol(f"{text_of(of)}[]", far, turn)
+        case symbols.Binary("*", of, number) if turn := symbols.number(number):
+            return Symbol(text_of(of), far, turn - 1)
+        case _:
+            return Symbol(text_of(base), far)
 
 
 def rows(m: Machine, view: BufferV, index: Value) -> BufferV:

@@ -54,6 +54,10 @@ class Numbers:
     """Lengths that are another number: ``len(nodes)`` of ``nodes = [Node() for _ in range(n)]``."""
     starts: set[Symbol] = field(default_factory=set)
     """From which loops count, so that they are numbers: ``n`` of ``range(n - 1, -1, -1)``."""
+    strides: set[Symbol] = field(default_factory=set)
+    """By which loops go on: see ``state/strides.py`` ..."""
+    ends: set[Symbol] = field(default_factory=set)
+    """... and up to which they go by more than 1 at a time."""
     rounds: dict[Span, Counted] = field(default_factory=dict)
     """Tests of what a number leaves, ``step % 10 == 0``: see ``python/later_passes.py``."""
     halves: dict[tuple[int, Symbol], int] = field(default_factory=dict)

@@ -261,6 +261,16 @@ def constant(value: Plain) -> Const:
     return Const(type(value), value)
 
 
+def element(base: Symbol, at: Symbol) -> Item:
+    """``xs[at]``: the first element of ``bounds[1:]`` is the second one of ``bounds``."""
+    match base:
+        case Item(of, Slice(lo, _, None)):
+            first, behind = 0 if lo is None else number(lo), number(at)
+            if first is not None and behind is not None:
+                return Item(of, constant(first + behind))
+    return Item(base, at)
+
+
 def number(symbol: Symbol) -> int | None:
     """The place in a list that an index names."""
     match symbol:
