@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.frozen import replace
-from streamlint.interp.facts import call_keys, classes, given_apart, given_classes, guesses, kinds, several
+from streamlint.interp.facts import (
+    call_keys,
+    classes,
+    given_apart,
+    given_classes,
+    guesses,
+    kinds,
+    modules,
+    several,
+)
 from streamlint.interp.library import (
     autograd,
     devices,
@@ -24,7 +33,9 @@ from streamlint.interp.state.ends import PathEnds, Returned
 from streamlint.interp.state.put_off import Saved
 from streamlint.interp.state.scope import Scope, Target
 from streamlint.interp.state.values import (
+    ApiV,
     BufferV,
+    ClassV,
     ConstV,
     FuncV,
     GeneratorV,
@@ -277,7 +288,7 @@ def _beginning(m: Machine, func: FuncV) -> ir.Function:
 def outside_arguments(
     m: Machine, func: FuncV, number: int, *, skip: int, owner: ir.ClassDecl | None = None
 ) -> tuple[list[Value], dict[str, Value]]:
-    """One value for each parameter. Numbers and texts take their default (``slots=2``), flags stay open.
+    """One value for each parameter. Numbers, texts, classes and functions take their default, flags are open.
 
     What ``**options`` holds is unknown.
     """
@@ -417,6 +428,13 @@ def _is_plain(value: ir.Expr) -> bool:
     )
 
 
+def _called_by_name(m: Machine, default: ir.Expr, module: str) -> Value | None:
+    """A class or a function that is the default of a parameter: ``optimizer_class=torch.optim.AdamW``."""
+    found = m.project.module(module)
+    value = modules.at_import(m, found, default) if found is not None else None
+    return value if isinstance(value, (ApiV, ClassV, FuncV)) else None
+
+
 def _outside_value(m: Machine, param: ir.Param, number: int, module: str, scope: Scope | None) -> Value:
     if (known := _given_back(m, number, param.name)) is not None:
         return known
@@ -426,6 +444,8 @@ def _outside_value(m: Machine, param: ir.Param, number: int, module: str, scope:
         case ir.Seq(kind="tuple", items=items) if items and all(map(_is_plain, items)):
             # A pair of numbers is as plain as a number: the betas of an optimizer.
             return TupleV(tuple(ConstV(item.value) for item in items if isinstance(item, ir.Const)))
+        case ir.Name() | ir.Attr() as named if (made := _called_by_name(m, named, module)) is not None:
+            return made
         case _:
             unknown = arguments.unknown(number, param.name)
             if scope is not None:
