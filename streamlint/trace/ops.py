@@ -76,6 +76,8 @@ class Launch(OpBase):
     """The graph whose captured work this is; ``accesses`` are then what was captured, summed up."""
     group: int = 0
     """The group of communication in which it was called, if in one: its end has queued it."""
+    waits_on_host: bool = False
+    """A copy for which the host would wait if what it writes were on the host: ``page.copy_(rows)``."""
 
 
 def launches_graph(op: OpBase) -> TypeGuard[Launch]:

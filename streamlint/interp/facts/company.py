@@ -7,6 +7,8 @@ ends are in one place, whichever that is: ``out = torch.empty_like(x)``, and asi
 What fills a page that the same function then copies to a device comes from the host, and so does what fills
 one that is copied there at once, ``upload(loader.next_page())``: nobody takes that way from a device to
 itself. The host fills the page then, and waits for no stream: ``page.copy_(rows)``.
+
+What is pinned is on the host. So is what was copied there before, and that copy was waited for.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeGuard
 
 from streamlint.interp.state.values import BufferV
+from streamlint.models.copying import host_effect
 from streamlint.models.torch import CONCATENATES, PRODUCTS
 from streamlint.trace import Copy, Doubt, Evidence, HostAccess, HostEffect, Launch, Mode, Role, Space
 
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 def settle(m: Machine) -> None:
     """Notes where memory is, as the operators of a finished path show it, and what its copies are."""
     _settle_pages(m)
+    _settle_targets(m)
     if not any(_was_unknown(op) for op in m.ops):
         return
     places = _Places()
@@ -71,6 +75,30 @@ def _settle_pages(m: Machine) -> None:
             m.ops[place] = HostAccess(op.at, op.lane, doubts, accesses=op.accesses, name=op.name)
             # If it came from a device after all, it ordered what was queued there before.
             m.unseen.append(place)
+
+
+def _settle_targets(m: Machine) -> None:
+    """A copy from a device waits for itself where its target turned out to be on the host.
+
+    ``p.shard.copy_(full)``, and then ``p.shard.pin_memory()``, which takes nothing of a device.
+    """
+    for place, op in enumerate(m.ops):
+        if isinstance(op, Launch) and op.waits_on_host:
+            read, write = op.accesses
+            to = m.buffers[write.buffer].space
+            if to.on_host:
+                m.ops[place] = Copy(
+                    op.at,
+                    op.lane,
+                    # Where its source is no longer matters.
+                    op.doubts - {Doubt.INFERRED},
+                    stream=op.stream,
+                    src=read,
+                    dst=write,
+                    host=host_effect(to, m.buffers[read.buffer].space, blocking=True),
+                    name=op.name,
+                    library=op.library,
+                )
 
 
 def _may_fill(m: Machine, op: Copy) -> bool:

@@ -370,6 +370,7 @@ def copy(
                 library=by,
                 makes=operands.makes(name),
                 saves=operands.saves(name),
+                waits_on_host=blocking and to is Space.UNKNOWN,
             )
         )
         return
