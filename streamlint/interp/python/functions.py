@@ -8,7 +8,7 @@ from streamlint import ir
 from streamlint.frozen import replace
 from streamlint.interp.facts import classes, decorators, kinds, known, modules, patches, touching
 from streamlint.interp.library import annotated, arrays, escape, monitors, named_host, tensors, unresolved
-from streamlint.interp.python import caching, keywords, pipelines
+from streamlint.interp.python import caching, joined_lists, keywords, pipelines
 from streamlint.interp.state import arguments, callers, gradients, names, results, symbols
 from streamlint.interp.state.budgets import LIMITS
 from streamlint.interp.state.ends import Returned
@@ -25,6 +25,7 @@ from streamlint.interp.state.values import (
     GeneratorV,
     GraphV,
     HeapV,
+    Shape,
     StreamV,
     SymV,
     TupleV,
@@ -337,7 +338,7 @@ def bind(
     for param in function.params:
         match param.kind:
             case "*":
-                env.names[param.name] = m.new_tuple(rest)
+                env.names[param.name] = _collected(m, rest, function.span)
                 rest = []
             case "**":
                 env.names[param.name] = keywords.collected(m, named.pop(callers.REST, None), named)
@@ -367,6 +368,18 @@ def bind(
         if isinstance(value, BufferV):
             m.is_memory(value, fact.by)
             m.lives(value, fact.space, fact.residence)
+
+
+def _collected(m: Machine, given: list[Value], span: Span) -> Value:
+    """What ``*cols`` takes: where ``wait_for(stream, *cols)`` was called, the elements of that list."""
+    parts: list[tuple[Value, bool]] = []
+    for value in given:
+        match value:
+            case SymV(symbols.Spread(), (HeapV() as spread, *_)) if m.heap[spread.id].shape is Shape.LIST:
+                parts.append((spread, True))
+            case _:
+                parts.append((value, False))
+    return joined_lists.displayed(m, "tuple", parts, span)
 
 
 def _default(m: Machine, func: FuncV, function: ir.Function, param: ir.Param) -> Value:
