@@ -21,7 +21,7 @@ from streamlint.interp.state.values import (
 )
 from streamlint.models import python
 from streamlint.models.schema import Lib
-from streamlint.trace import BufferId, Record
+from streamlint.trace import BufferId, Interval, Record, SymbolSlice
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -73,7 +73,7 @@ class _Another:
                     return BufferV(number, (self._selector(),), flavor) if self.apart and region else value
                 if self.apart or number in self.m.forms.emptied:
                     return BufferV(self._memory(number), region, flavor)
-                return self._part(number, (*region, self._selector()), flavor)
+                return self._part(number, self._place(region), flavor)
             case TupleV(items):
                 return TupleV(tuple(self.of(item, depth) for item in items))
             case SymV(base):
@@ -219,6 +219,14 @@ class _Another:
         self.m.life.parts.setdefault(number, set()).add(region)
         return BufferV(number, region, flavor)
 
+    def _place(self, region: Region) -> Region:
+        """Which part of the memory of all elements this one has, and what of that it holds.
+
+        ``bucket.flat = zeros(n)``, and ``bucket.grads = [bucket.flat[:size]]``: that slice of the same part.
+        """
+        outer = next((at for at, one in enumerate(region) if _is_slice(one)), len(region))
+        return (*region[:outer], self._selector(), *region[outer:])
+
     def _memory(self, number: BufferId) -> BufferId:
         whole = BufferV(number, ())
         if whole not in self.made:
@@ -259,6 +267,14 @@ class _Another:
 
     def _selector(self) -> Selector:
         return elements.selector_of(self.key)
+
+
+def _is_slice(selector: Selector) -> bool:
+    match selector:
+        case Interval(lo, hi):
+            return hi - lo != 1
+        case _:
+            return isinstance(selector, SymbolSlice)
 
 
 def _is_number(symbol: Symbol) -> bool:

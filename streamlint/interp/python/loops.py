@@ -135,6 +135,8 @@ def _turns(m: Machine, s: ir.For, walked: Walked, source: Value) -> Iterator[Val
     beside = len(asked) - walks.first_of_others(m, source, len(asked))
     # Beside what is known to be there stands what nothing is known of.
     known = min(walks.known_by_number(m, source), SURE_TURNS)
+    if (left := counted.left_going_down(m, source)) is not None:
+        turns = min(turns, left)
     turns = 0 if walks.is_filled(m, source) else max(turns, len(asked) + max(known, 1))
     done = 0
     planned = max(turns, len(asked))

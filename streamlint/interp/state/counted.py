@@ -98,6 +98,21 @@ def length(m: Machine, source: Value) -> int | None:
             return None
 
 
+def left_going_down(m: Machine, source: Value) -> int | None:
+    """How many passes ``for k in reversed(range(len(layers)))`` makes behind a walk over ``layers``.
+
+    It ends with number 0, where a loop that counts up may have one element more than were walked.
+    """
+    held = m.heap[source.id] if isinstance(source, HeapV) and source.id in m.heap else None
+    match held.items if held is not None and held.role == "range" else ():
+        case [SymV(first), ConstV(-1), ConstV(int() as end)]:
+            base, far = linear(first)
+            ends = ((many, *linear(counted)) for counted, many in m.numbers.counts.items())
+            return next((many + far - behind - end for many, other, behind in ends if other is base), None)
+        case _:
+            return None
+
+
 def was_walked(m: Machine, source: Value) -> bool:
     """Whether a loop has come by the elements of something unknown: ``for name in names: start(name)``."""
     return isinstance(source, SymV) and source.symbol in m.numbers.counts
