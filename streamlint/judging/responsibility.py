@@ -33,17 +33,19 @@ from streamlint.trace import (
     OpId,
     Origin,
     Record,
+    Role,
+    Space,
     Stream,
     StreamChoice,
     StreamId,
     SyncDevice,
     SyncEvent,
     SyncStream,
-    Trace,
 )
 
 if TYPE_CHECKING:
     from streamlint.interp.entries.runs import Entry
+    from streamlint.trace import Buffer
 
 
 def answered(judged: Judged, problem: Problem, entry: Entry) -> frozenset[Doubt]:
@@ -131,7 +133,7 @@ def _took_responsibility(judged: Judged, problem: Problem, entry: Entry) -> bool
     named = _is_named_for_callers(
         later, judged.trace.streams[used_on] if used_on is not None and made_here else None
     )
-    if own and made_here and not _is_given_memory(judged.trace):
+    if own and made_here and not _is_given_memory(judged):
         # Fresh memory, which no caller has forked for. A function that makes its streams may run once, before
         # anything else has; not where it is given memory, which others have made and used by then.
         return False
@@ -211,8 +213,17 @@ def _was_waited_for_when_given(judged: Judged, problem: Problem, used_on: Stream
     return any(judged.op(wait).at.call == 0 for wait in waits)
 
 
-def _is_given_memory(trace: Trace) -> bool:
-    return any(buffer.passed is not None for buffer in trace.buffers.values())
+def _is_given_memory(judged: Judged) -> bool:
+    """Whether callers pass memory of a device, and not numbers and rows that are only copied to one."""
+    given = (known for known in judged.trace.buffers.values() if known.passed is not None)
+    return any(not known.space.on_host and _is_used_there(judged, known) for known in given)
+
+
+def _is_used_there(judged: Judged, known: Buffer) -> bool:
+    if known.space is not Space.UNKNOWN:
+        return True
+    uses = map(judged.op, judged.uses(known.id))
+    return any(isinstance(op, Launch) and op.role is Role.CODE for op in uses)
 
 
 def _is_about(judged: Judged, op: Op, buffer: BufferId, stream: StreamId | None) -> bool:
