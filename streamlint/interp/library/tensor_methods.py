@@ -91,16 +91,24 @@ def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
     if view.flavor is Flavor.ARRAY and name in host.CTYPES_VALUES:
         tensors.read_on_host(m, view, span, "read")
         return m.fresh(name, span)
-    if name == "device":
-        return devices.of_memory(m, view)
     if name in operands.ON_CPU and m.space(view) is not Space.UNKNOWN:
         return ConstV(m.space(view).on_host == operands.ON_CPU[name])
-    is_method = view.flavor is Flavor.TORCH and name in model.META_METHODS
-    if name in model.META_ATTRIBUTES or (name in host.ARRAY_META and not is_method):
-        return SymV(symbols.Attr(forms.symbol(m, view) if name in model.FORM else symbol_of(view), name))
+    told = form(m, view, name)
+    if told is not None:
+        return told
     if name in model.VIEW_ATTRIBUTES | members.GIVES_ADDRESS:
         return layout.viewed(m, view, name)
     return MethodV(view, name)
+
+
+def form(m: Machine, view: BufferV, name: str) -> Value | None:
+    """What a tensor says of itself beside its memory: ``x.device``, ``x.shape``, ``x.dtype``."""
+    if name == "device":
+        return devices.of_memory(m, view)
+    is_method = view.flavor is Flavor.TORCH and name in model.META_METHODS
+    if name in model.META_ATTRIBUTES or (name in host.ARRAY_META and not is_method):
+        return SymV(symbols.Attr(forms.symbol(m, view) if name in model.FORM else symbol_of(view), name))
+    return None
 
 
 def part_of(m: Machine, value: Value) -> Value:

@@ -321,7 +321,7 @@ def where(m: Machine, held: HeapObject, at: Value) -> Value:
     if held.shape is Shape.LIST and not held.open:
         return rings.among(m, at, len(held.items))
     at = keys.hashed(m, rings.slot(m, at))
-    return counted.before_end(m, at) if held.shape is Shape.LIST else at
+    return counted.before_end(m, at) if held.shape is Shape.LIST else keys.named_before(m, held, at)
 
 
 def _place(m: Machine, held: HeapObject, at: Symbol) -> Symbol:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streamlint.interp.library import tensor_methods
 from streamlint.interp.state import symbols
-from streamlint.interp.state.values import HeapV, SymV, TupleV
+from streamlint.interp.state.values import BufferV, HeapV, SymV, TupleV, symbol_of
 from streamlint.trace import StreamId, StreamKind
 
 if TYPE_CHECKING:
@@ -25,6 +26,39 @@ def hashed(m: Machine, key: Value) -> Value:
             return TupleV(tuple(hashed(m, item) for item in items))
         case HeapV(number) if (held := m.heap[number]).kind == "tuple" and held.symbol is not None:
             return SymV(symbols.call("tuple", held.symbol))
+        case _:
+            return key
+
+
+def named_before(m: Machine, held: HeapObject, key: Value) -> Value:
+    """The key under which something stands that has another name since: ``pages[x.device, len(rows)]``.
+
+    What ``x`` is may show between the two times that code asks, ``x.sum(out=page)``. The device of a tensor is
+    another value than an attribute of something unknown.
+    """
+    sought = symbol_of(key)
+    known = (*held.entries, *held.extra)
+    if sought in held.entries or sought in held.extra or not any(_may_be_renamed(one) for one in known):
+        return key
+    now = _as_now(m, sought)
+    same = next((one for one in known if _as_now(m, one) is now), None)
+    return key if same is None else SymV(same)
+
+
+def _may_be_renamed(key: Symbol) -> bool:
+    return symbols.has(key, symbols.Attr)
+
+
+def _as_now(m: Machine, key: Symbol) -> Symbol:
+    """A key as the same expression names it by now."""
+    match key:
+        case symbols.Tuple(items):
+            return symbols.Tuple(tuple(_as_now(m, item) for item in items))
+        case symbols.Item(symbols.Attr() as of, at):
+            return symbols.Item(_as_now(m, of), at)
+        case symbols.Attr(of, name) if isinstance(view := m.roles.get(of), BufferV):
+            now = tensor_methods.form(m, view, name)
+            return key if now is None else symbol_of(now)
         case _:
             return key
 

@@ -114,7 +114,7 @@ def _is_in(m: Machine, left: Value, right: Value) -> bool | None:
 
 def _is_held(m: Machine, left: Value, held: HeapObject) -> bool | None:
     is_dict = held.shape is Shape.DICT
-    left = rings.slot(m, left) if is_dict else left
+    left = keys.named_before(m, held, rings.slot(m, left)) if is_dict else left
     if is_dict and symbol_of(left) in held.entries:
         return True
     if not isinstance(left, BufferV) and left in held.items and not held.role:
