@@ -121,6 +121,7 @@ CUPY = Framework(
         # Device memory as addresses.
         Api("alloc", "size", (_DEVICE,)),
         Api("malloc_async", "size", (_DEVICE,)),
+        Api("Memory", "size", (_DEVICE,)),
         Api("malloc_managed", "size", (_MANAGED,)),
         Api("ManagedMemory", "size", (_MANAGED,)),
         Api("MemoryPool", "allocator", (Makes("cupy.cuda.MemoryPool()", ("allocator",)),)),

@@ -320,7 +320,8 @@ GRADIENT_HOOKS = frozenset({"register_hook", "register_post_accumulate_grad_hook
 """Which methods register a function that runs when a module is called, or in a backward pass."""
 OPTIMIZER_STEP = "step"
 """What an optimizer of ``torch.optim`` does with its parameters (https://docs.pytorch.org/docs/stable/optim.html)."""
-OPTIMIZER_METHODS = frozenset({OPTIMIZER_STEP, "zero_grad"})
+CLEARS_GRADIENTS = "zero_grad"
+OPTIMIZER_METHODS = frozenset({OPTIMIZER_STEP, CLEARS_GRADIENTS})
 """What has both is one: modules clear their gradients too, and other things take steps."""
 
 SCALERS = frozenset(

@@ -28,9 +28,10 @@ from streamlint.interp.state.values import (
     reading,
     symbol_of,
 )
+from streamlint.models.autograd import BACKWARD
 from streamlint.models.schema import Lib
 from streamlint.models.torch import FORWARD_HOOKS, GRADIENT_HOOKS, MODULE_RUNS_NOTHING, OPTIMIZER_STEP
-from streamlint.trace import Alloc, BufferId, Copy, Doubt, Evidence, Free, HostAccess, Launch
+from streamlint.trace import Access, Alloc, BufferId, Copy, Doubt, Evidence, Free, HostAccess, Launch, Mode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -51,6 +52,7 @@ OF_OPTIMIZERS = frozenset({BEFORE_STEP, AFTER_STEP})
 REGISTERS = FORWARD_HOOKS | GRADIENT_HOOKS | OF_OPTIMIZERS
 
 _OF_TENSORS = GRADIENT_HOOKS | {BEHIND}
+_BEHIND_ACCUMULATION = frozenset({ACCUMULATED, BEHIND})
 
 _ENGINE = SymV(symbols.Name("the engine of autograd"))
 
@@ -328,7 +330,25 @@ def _may_not_come(m: Machine, first: int) -> None:
             m.ops[number] = replace(op, doubts=op.doubts | {Doubt.SOME_PATHS})
 
 
-def in_backward(m: Machine, span: Span, *, keeps_graph: bool = False) -> Value:
+def _accumulates(m: Machine, owner: Symbol, span: Span) -> None:
+    """A pass adds to the gradient that an earlier one has left: ``for loss in losses: loss.backward()``.
+
+    It does so in place, on the stream of the pass. That who calls passes which are not seen leaves gradients
+    between them, nobody knows.
+    """
+    gradient = _left(m, owner)
+    if gradient is not None and gradient.id in m.accumulated:
+        tensors.launch(m, span, [Access(gradient.id, Mode.UPDATE)], BACKWARD)
+
+
+def _left(m: Machine, owner: Symbol) -> BufferV | None:
+    """The gradient of a tensor, where code has come by it."""
+    tensor = _memory_of(m, owner)
+    left = storage.put_on(m, tensor, "grad") if tensor is not None else None
+    return left if isinstance(left, BufferV) and left.id in m.life.gradients else None
+
+
+def in_backward(m: Machine, span: Span, *, keeps_graph: bool = False, is_seen: bool = False) -> Value:
     """After the gradients are queued: hooks of tensors get those, on the stream of the backward pass.
 
     What a hook queues for the end comes last.
@@ -337,6 +357,8 @@ def in_backward(m: Machine, span: Span, *, keeps_graph: bool = False) -> Value:
     results = autograd.in_backward(m, span, keeps_graph=keeps_graph)
     counting: set[Span] = set()
     for (name, owner), found in list(m.hooks.items()):
+        if is_seen and found and name in _BEHIND_ACCUMULATION:
+            _accumulates(m, owner, span)
         for hook in found if name in _OF_TENSORS else ():
             gradient: list[Value] = [_gradient(m, owner)] if name == GRADIENT else []
             gradient += _of_a_node() if name == BEHIND else []
@@ -346,6 +368,8 @@ def in_backward(m: Machine, span: Span, *, keeps_graph: bool = False) -> Value:
                 _may_not_come(m, first)
             elif counts is not None:
                 counting.add(counts)
+        if is_seen and name in _BEHIND_ACCUMULATION and (left := _left(m, owner)) is not None:
+            m.accumulated.add(left.id)
     autograd.go_on(m, results, span)
     for hook in m.hooks.pop((AT_END, _ENGINE.symbol), ()):
         m.python.call(m, hook, [], {}, span)

@@ -350,7 +350,7 @@ def _ran_backward(m: Machine, view: BufferV, kwargs: dict[str, Value], span: Spa
     if not keeps_graph:
         lifetime.backward_ran(m, view)
     storage.computes_gradients(m)
-    return hooks.in_backward(m, span, keeps_graph=keeps_graph)
+    return hooks.in_backward(m, span, keeps_graph=keeps_graph, is_seen=True)
 
 
 def rows_of(m: Machine, view: BufferV, name: str, args: list[Value], kwargs: dict[str, Value]) -> BufferV:

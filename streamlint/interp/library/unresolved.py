@@ -77,6 +77,8 @@ def opaque(
         escape.barrier(m, escape.all_streams(m), span, name, Doubt.SIGNAL)
     values = [names.settle(m, value) for value in (*args, *kwargs.values(), *_spread(m, span))]
     weakly.given_away(m, values)
+    # engine.step(): it may let go of gradients.
+    m.accumulated.clear()
     made_by = function if isinstance(function, str) else _made_by(m, function) or processes.maker(m, function)
     processes.note(m, last, made_by, values, span)
     handed = _handed_through(m, last, values, span)

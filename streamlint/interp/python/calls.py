@@ -233,6 +233,8 @@ def call_method(
     m: Machine, receiver: Value, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
 ) -> Value:
     receiver = names.settle(m, receiver)
+    if name == torch_model.CLEARS_GRADIENTS:
+        m.accumulated.clear()
     match receiver:
         case ContextV() | StreamV() | DeviceV() if contexts.is_by_hand(receiver, name, args):
             return contexts.by_hand(m, receiver, name, args, span)

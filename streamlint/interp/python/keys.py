@@ -31,10 +31,10 @@ def hashed(m: Machine, key: Value) -> Value:
 
 
 def named_before(m: Machine, held: HeapObject, key: Value) -> Value:
-    """The key under which something stands that has another name since: ``pages[x.device, len(rows)]``.
+    """The key under which something stands that has another name since: ``pages[x.device, x.shape[0]]``.
 
-    What ``x`` is may show between the two times that code asks, ``x.sum(out=page)``. The device of a tensor is
-    another value than an attribute of something unknown.
+    What ``x`` is may show between the two times that code asks, ``x.sum(out=page)``: the device of a tensor
+    is another value than an attribute of something unknown.
     """
     sought = symbol_of(key)
     known = (*held.entries, *held.extra)
@@ -42,7 +42,7 @@ def named_before(m: Machine, held: HeapObject, key: Value) -> Value:
         return key
     now = _as_now(m, sought)
     same = next((one for one in known if _as_now(m, one) is now), None)
-    return key if same is None else SymV(same)
+    return key if same is None else held.keys.get(same, SymV(same))
 
 
 def _may_be_renamed(key: Symbol) -> bool:

@@ -282,6 +282,8 @@ class Path:
     """What that was ..."""
     hooked_at: dict[Symbol, Span] = field(default_factory=dict)
     """... and where the last of them was registered."""
+    accumulated: set[BufferId] = field(default_factory=set)
+    """Gradients that a backward pass of the path has computed, and that no code has let go of since."""
     backward_from: int = 1
     """The call from outside, of a hook, with which the backward pass that runs began ..."""
     orders_between: bool = False
