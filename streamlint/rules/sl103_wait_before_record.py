@@ -14,7 +14,7 @@ from streamlint.rules.base import (
     Problem,
     Rule,
 )
-from streamlint.trace import OpId, Record, Spawn, SyncEvent, Wait
+from streamlint.trace import Event, LaneId, OpId, Record, Spawn, SyncEvent, Wait
 from streamlint.witness import ByValue
 
 if TYPE_CHECKING:
@@ -45,8 +45,10 @@ def check(judged: Judged) -> Iterator[Problem]:
         ):
             # An event that outlives the function: the next call's wait sees this call's record.
             continue
-        if _has_threads(judged):
+        if record is not None and _has_threads(judged):
             # Another thread may record it in time.
+            continue
+        if record is None and _has_other_threads(judged, wait.lane, event):
             continue
         name = judged.seen_from(number).event_name(event.id)
         yield Problem(
@@ -74,6 +76,16 @@ def _sees_a_record(place: Span, other: Judged) -> bool:
 
 def _has_threads(judged: Judged) -> bool:
     return any(isinstance(op, Spawn) for op in judged.trace.ops)
+
+
+def _has_other_threads(judged: Judged, lane: LaneId, event: Event) -> bool:
+    """Whether a thread may record an event that no path records, in time for who waits.
+
+    Not where only the one that waits was started, with the event: ``pool.submit(copy, torch.cuda.Event())``.
+    A caller who gets the event as well is one more.
+    """
+    started = {op.child for op in judged.trace.ops if isinstance(op, Spawn)}
+    return bool(started) and (event.handed or event.lane == lane or started != {lane})
 
 
 def _empty_waits(judged: Judged) -> Iterator[OpId]:
