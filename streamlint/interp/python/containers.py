@@ -73,7 +73,7 @@ def element(m: Machine, value: Value, at: Symbol, span: Span) -> Value:
                 if turn is not None and isinstance(first, int):
                     at = symbols.constant(first + turn)
                 return element(m, held.items[0], at, span)
-            return some_element.found(m, held, value, at)
+            return _of_rest(m, held, at, span) or some_element.found(m, held, value, at)
         case TupleV(items) if items:
             return items[0]
         case BufferV():
@@ -313,7 +313,8 @@ def _heap_index(m: Machine, value: HeapV, at: Value, span: Span) -> Value:
             if at.hi not in (None, NONE):
                 lengths.limit(m, made, at.hi)
         return made
-    return some_element.found(m, held, value, _place(m, held, symbol_of(at)))
+    place = _place(m, held, symbol_of(at))
+    return _of_rest(m, held, place, span) or some_element.found(m, held, value, place)
 
 
 def where(m: Machine, held: HeapObject, at: Value) -> Value:
@@ -343,6 +344,7 @@ def of_its_own(m: Machine, held: HeapObject, span: Span) -> None:
 
     Most methods of lists change them.
     """
+    held.rest = None
     if held.role == SLICE:
         whole = held.items[0]
         held.role, held.items = "", []
@@ -373,6 +375,16 @@ def _of_slice(m: Machine, held: HeapObject, at: Value, span: Span) -> Value:
             return made
         case _:
             return index(m, whole, at, span)
+
+
+def _of_rest(m: Machine, held: HeapObject, at: Symbol, span: Span) -> Value | None:
+    """``[first, *columns][k]`` is ``columns[k - 1]``."""
+    number = symbols.number(at)
+    if held.rest is None or number is None:
+        return None
+    if number < len(held.items):
+        return held.items[number]
+    return element(m, held.rest, symbols.constant(number - len(held.items)), span)
 
 
 def _view(m: Machine, value: BufferV, at: Value, span: Span) -> Value:

@@ -57,6 +57,8 @@ def joined(m: Machine, a: HeapV, b: HeapV, span: Span) -> HeapV:
             m.heap[made.id].open, m.heap[made.id].born = True, part.born
             sample = element(m, a if part is first else b, symbols.EACH, span) if part.role else part.sample
             m.heap[made.id].sample = m.heap[made.id].sample or sample
+    if second.open and not first.open:
+        m.heap[made.id].rest = b
     return made
 
 
@@ -92,7 +94,8 @@ def displayed(m: Machine, kind: str, given: Sequence[tuple[Value, bool]], span: 
             parts += [known, value] if known else [value]
             known = []
         known += items or []
-    if parts and kind != "set" and (made := one_list(m, [*parts, known], kind, span)) is not None:
+    lists = [*parts, known] if known else parts
+    if parts and kind != "set" and (made := one_list(m, lists, kind, span)) is not None:
         return made
     known = [item for part in parts if isinstance(part, list) for item in part] + known
     if kind == "tuple":

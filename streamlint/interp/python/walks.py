@@ -143,6 +143,8 @@ def known_by_number(m: Machine, value: Value) -> int:
             )
         case HeapObject(role=containers.SLICE, items=[inner, ConstV(int() as first), *_]):
             return max(known_by_number(m, inner) - first, 0)
+        case HeapObject(items=known, rest=rest) if rest is not None:
+            return len(known) + known_by_number(m, rest)
         case HeapObject(shape=Shape.LIST | Shape.DICT, open=True, role="", extra=extra):
             kept = (at for at, item in extra.items() if isinstance(item, _KEPT))
             # {d: Stream(d) for d in devices} is asked for what stands at devices[1].

@@ -194,7 +194,7 @@ _HOLD = frozenset({BufferV, HeapV, TupleV, SymV, MethodV, ContextV, PartialV, Ge
 
 
 def _held_by(held: HeapObject) -> Iterable[Value]:
-    sample = [one for one in (held.sample, held.key_sample) if one is not None]
+    sample = [one for one in (held.sample, held.key_sample, held.rest) if one is not None]
     return (
         *held.attrs.values(),
         *held.entries.values(),

@@ -347,6 +347,8 @@ class HeapObject:
     items: list[Value] = field(default_factory=list)
     open: bool = False
     sample: Value | None = None
+    rest: Value | None = None
+    """What stands behind the ``items``, of unknown length: ``columns`` of ``[first, *columns]``."""
     key_sample: Value | None = None
     """Of an open dict: the key under which the sample stands."""
     born: Born | None = None
