@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streamlint import ir
 from streamlint.frozen import replace
 from streamlint.interp.facts import answers
 from streamlint.interp.python import (
@@ -31,9 +32,9 @@ from streamlint.interp.state.values import (
 from streamlint.trace import Copy, Launch, launches_graph
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import TypeGuard
 
-    from streamlint import ir
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
 
@@ -77,7 +78,7 @@ def evaluated(m: Machine, e: ir.Comprehension) -> Value:
         m.heap[made.id].born = replace(born, each=each, works=works)
         if len(e.generators) == 1 and not e.generators[0].tests and e.kind == "list":
             lengths.one_for_each(m, made, first)
-        if len(collected) > 1 or containers.only_chooses(e, collected):
+        if len(collected) > 1 or _only_chooses(e, collected):
             for turn, (_, value) in enumerate(collected):
                 m.heap[made.id].extra[symbols.constant(turn)] = value
         for turn, (key, value) in enumerate(further, len(collected)):
@@ -265,3 +266,12 @@ def _clause_over_generator(
         return NONE
 
     m.python.run_generator(m, source, at_yield, clause.iter.span)
+
+
+def _only_chooses(e: ir.Comprehension, collected: Sequence[tuple[Value | None, Value]]) -> bool:
+    """``[s for s in self.slots if not s.busy]``: the first one is the object that the test was asked of."""
+    return (
+        isinstance(e.element, ir.Name)
+        and any(isinstance(one.target, ir.Name) and one.target.id == e.element.id for one in e.generators)
+        and any(isinstance(value, HeapV) for _, value in collected)
+    )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint import ir
 from streamlint.frozen import replace
 from streamlint.interp.facts import classes
 from streamlint.interp.library import (
@@ -53,8 +52,6 @@ from streamlint.models.schema import Role
 from streamlint.trace import Evidence, Origin, Space
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
     from streamlint.source import Span
@@ -88,15 +85,6 @@ def element(m: Machine, value: Value, at: Symbol, span: Span) -> Value:
             return m.fresh("element", span)
 
 
-def only_chooses(e: ir.Comprehension, collected: Sequence[tuple[Value | None, Value]]) -> bool:
-    """``[s for s in self.slots if not s.busy]``: the first one is the object that the test was asked of."""
-    return (
-        isinstance(e.element, ir.Name)
-        and any(isinstance(one.target, ir.Name) and one.target.id == e.element.id for one in e.generators)
-        and any(isinstance(value, HeapV) for _, value in collected)
-    )
-
-
 def any_of(m: Machine, source: Value, span: Span) -> Value:
     """An element that stands for all: one that a loop has come by shows what it did to each of them."""
     held = m.heap[source.id] if isinstance(source, HeapV) else None
@@ -126,8 +114,8 @@ def nth(m: Machine, source: Value, turn: int | None, span: Span) -> Value:
             base, far = linear(start)
             m.numbers.starts.add(base)
             return SymV(behind(base, far + step * turn))
-        case HeapObject(role="range", items=[ConstV(0), SymV(step), _]) if turn is not None:
-            return strides.begin(m, step, turn)
+        case HeapObject(role="range", items=[ConstV(0), SymV(step), _]):
+            return strides.begin(m, step, turn) if turn is not None else each_of(source)
         case HeapObject(role="enumerate", items=[ConstV(int() as start), inner]):
             count: Value = ConstV(start + turn) if turn is not None else each_of(source)
             return TupleV((count, nth(m, inner, turn, span)))
