@@ -70,11 +70,10 @@ def test_lists_of_handles_are_no_tensors(tmp_path: Path, program: str, used: str
 
 
 SAVED = """\
-import pickle
 import torch
 {imported}
 
-def saved(obj, pickled=pickle):
+def saved(obj, pickled):
     lane = torch.cuda.Stream()
     {called}
     with torch.cuda.stream(lane):

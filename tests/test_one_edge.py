@@ -51,7 +51,7 @@ class Slot:
         self.g = torch.empty(n, dtype=torch.float32, device="cuda")
         self.m = torch.empty(n, dtype=torch.float32, device="cuda")
 
-def upload(p, g, m):
+def upload(p, g, m, x):
     h2d = torch.cuda.Stream()
     slot = Slot(p.numel(), "cuda")
     {wait}
@@ -60,7 +60,7 @@ def upload(p, g, m):
         slot.g.copy_(g.pin_memory(), non_blocking=True)
         slot.m.copy_(m.pin_memory(), non_blocking=True)
     torch.cuda.current_stream().wait_stream(h2d)
-    return slot.p + slot.g + slot.m
+    return x + slot.p + slot.g + slot.m
 """
 
 
