@@ -22,7 +22,7 @@ class Limits:
 
     path_steps: int = 30_000
     """Expressions and statements of a path ..."""
-    entry_steps: int = 40_000
+    entry_steps: int = 10_000
     """... of all paths of an entry ..."""
     file_steps: int = 3_000_000
     """... and of all entries of a file."""
