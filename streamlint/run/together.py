@@ -16,7 +16,7 @@ from streamlint import ir
 from streamlint.finding import Confidence
 from streamlint.frozen import replace
 from streamlint.interp.entries import starts
-from streamlint.interp.facts import passed_on, text_order
+from streamlint.interp.facts import passed_on, recorded, text_order
 from streamlint.judging.call_ends import OpenEnd, TwoStreams, Unawaited
 from streamlint.models import vocabulary
 from streamlint.run import searches
@@ -137,7 +137,7 @@ class Together:
         if event.function == finding.function:
             return False
         owner = event.function.rpartition(".")[0]
-        return text_order.recorded_by_others(module, name, owner) or any(
+        return recorded.by_others(self.elsewhere.project, module, name, owner) or any(
             name in decl.names and not vocabulary.RECORDS.isdisjoint(decl.names)
             for decl in ir.all_functions(module)
             if decl.qualname.startswith(f"{owner}.")
@@ -208,7 +208,7 @@ class Together:
         """Whether files other than ``where`` record an event of this name."""
         elsewhere = self.elsewhere
         for other in elsewhere.project.others(elsewhere.matching(searches.records(name)), where):
-            if text_order.recorded_by_others(other, name, ""):
+            if recorded.by_others(elsewhere.project, other, name, ""):
                 yield made_in is None or elsewhere.may_meet(made_in, other)
 
     def _is_named_elsewhere(self, module: ir.Module, thing: str) -> bool:

@@ -253,25 +253,6 @@ def may_be_recorded(module: ir.Module, name: str) -> bool:
     return mentions > harmless
 
 
-def recorded_by_others(module: ir.Module, name: str, owner: str) -> bool:
-    """Whether code outside the class ``owner`` may record an event that an object holds by this name.
-
-    ``for table in self.tables: table.consumed.record(stream)``. A class that makes an event of that name
-    records its own: ``self.consumed.record()`` there tells nothing.
-    """
-    makers = {decl.qualname.rpartition(".")[0] for decl in ir.all_functions(module) if makes(decl, name)}
-    for decl in ir.all_functions(module):
-        if name not in decl.names or (owner and decl.qualname.startswith(f"{owner}.")):
-            continue
-        function = ir.code_of(decl)
-        if function is None:
-            return True
-        holds = decl.qualname.rpartition(".")[0] in makers and function.params
-        if _does_more(function.body, name, function.params[0].name if holds else None):
-            return True
-    return name in module.body_names and _does_more(module.load_body(), name, None)
-
-
 def calls(project: Project, module: ir.Module, name: str) -> bool:
     """Whether a module may call a function of this name that is no library's: not ``torch.save(state)``."""
     bodies: list[object] = [module.load_body()] if name in module.body_names else []
@@ -360,17 +341,10 @@ def makes(decl: ir.FunctionDecl, name: str) -> bool:
     )
 
 
-def _does_more(body: object, name: str, own: str | None) -> bool:
-    """Whether code does more with the attribute of anything but ``own`` than test it and wait for it."""
-
-    def is_it(e: ir.Expr) -> bool:
-        return _is_held(e, name, own)
-
-    mentions = harmless = 0
-    for node in ir.walk(body, functions=True):
-        mentions += isinstance(node, ir.Attr) and is_it(node)
-        harmless += sum(map(is_it, _harmless(node)))
-    return mentions > harmless
+def made_by_class(module: ir.Module, cls: str, names: frozenset[str]) -> frozenset[str]:
+    """Names under which a class has events that it makes itself: its ``self.done`` is another one."""
+    methods = [decl for decl in ir.all_functions(module) if decl.qualname.rpartition(".")[0] == cls]
+    return frozenset(name for name in names if any(makes(decl, name) for decl in methods))
 
 
 def _is_held(e: ir.Expr, name: str, own: str | None) -> bool:

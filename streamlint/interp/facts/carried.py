@@ -1,0 +1,196 @@
+"""What one function does with an event that objects hold by some name, and to what else it gives it.
+
+``events.append(group.events[i])``, then ``group.events = events``: it only carries them along.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from streamlint import ir
+from streamlint.frozen import frozen
+from streamlint.interp.state.values import ClassV
+from streamlint.models import python
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from streamlint.interp.state.project import Project
+
+
+@frozen()
+class Purpose:
+    """Of what uses are looked for."""
+
+    harmless: frozenset[str]
+    """Calls with the event, or of it, that are no such use."""
+    objects: bool
+    """Whether it is known by which names the objects hold it that are made with it."""
+
+
+@dataclass(slots=True)
+class Use:
+    """What one function does with an event."""
+
+    project: Project
+    module: ir.Module
+    body: object
+    attributes: frozenset[str]
+    """Names under which objects hold it, or a container with it."""
+    asked_for: Purpose
+    aliases: set[str] = field(default_factory=set)
+    """Variables that may hold it."""
+    receiver: str = ""
+    of_receiver: frozenset[str] = frozenset()
+    """Attributes of the function's own object that are other events."""
+    kept: set[str] = field(default_factory=set)
+    """Further attributes that it is given to."""
+
+    def follow(self) -> None:
+        """Finds the variables and attributes to which it goes."""
+        known = -1
+        while known != len(self.aliases) + len(self.kept):
+            known = len(self.aliases) + len(self.kept)
+            for node in ir.walk(self.body, functions=True):
+                for target, value in _flows(node):
+                    if self._is_it(value):
+                        self._give(target)
+
+    def does_more(self) -> bool:
+        """Whether it does more with it than to make, keep and test it, to let it go, and what is harmless."""
+        harmless: set[int] = set()
+        mentions: set[int] = set()
+        for node in ir.walk(self.body, functions=True):
+            match node:
+                case ir.Unread():
+                    return True
+                case ir.Name() | ir.Attr() if self._is_named(node):
+                    mentions.add(id(node))
+                case _:
+                    pass
+            for part in self._harmless(node):
+                harmless.update(id(inner) for inner in self._chain(part))
+        return not mentions <= harmless
+
+    def _is_named(self, e: ir.Expr) -> bool:
+        match e:
+            case ir.Name(id=name):
+                return name in self.aliases
+            case ir.Attr(value=ir.Name(id=owner), name=name) if owner == self.receiver:
+                return name in self.attributes | self.kept and name not in self.of_receiver
+            case ir.Attr(name=name):
+                return name in self.attributes | self.kept
+            case _:
+                return False
+
+    def _is_it(self, e: ir.Expr | None) -> bool:
+        """Whether an expression may give it, or a container with it."""
+        return e is not None and any(True for _ in self._chain(e))
+
+    def _chain(self, e: ir.Expr | None) -> Iterator[ir.Expr]:
+        """The mentions by which an expression gives it: ``self.done`` of ``self.done[k]``."""
+        match e:
+            case ir.Name() | ir.Attr() if self._is_named(e):
+                yield e
+            case ir.Index(value=value) | ir.Star(value=value) | ir.Await(value=value) | ir.Bind(value=value):
+                yield from self._chain(value)
+            case ir.Call(func=ir.Attr(value=value, name=name)) if name in python.CONTAINER_METHODS:
+                yield from self._chain(value)
+            case ir.Call(func=ir.Name(id=name), args=args) if name in python.HANDLES_VALUES:
+                for arg in args:
+                    yield from self._chain(arg.value)
+            case ir.Seq(items=items) | ir.Boolean(operands=items):
+                for item in items:
+                    yield from self._chain(item)
+            case ir.DictDisplay(items=pairs):
+                for _, value in pairs:
+                    yield from self._chain(value)
+            case ir.Choice(body=body, orelse=orelse):
+                yield from self._chain(body)
+                yield from self._chain(orelse)
+            case ir.Comprehension(element=element):
+                yield from self._chain(element)
+            case ir.Binary(left=left, right=right):
+                yield from self._chain(left)
+                yield from self._chain(right)
+            case _:
+                pass
+
+    def _give(self, target: ir.Expr) -> None:
+        match target:
+            case ir.Name(id=name):
+                self.aliases.add(name)
+            case ir.Attr(name=name):
+                self.kept |= {name} - self.attributes
+            case ir.Index(value=value) | ir.Star(value=value):
+                self._give(value)
+            case ir.Seq(items=items):
+                for item in items:
+                    self._give(item)
+            case _:
+                pass
+
+    def _harmless(self, node: object) -> Iterable[ir.Expr | None]:
+        """Parts of a node that can be the event without what is asked for being done to it there."""
+        match node:
+            case ir.Assign(targets=targets, value=value):
+                return (*targets, value)
+            case ir.AugAssign(target=target, value=value):
+                return target, value
+            case ir.Declare(target=target):
+                return (target,)
+            case ir.For(target=target, iter=source) | ir.Generator(target=target, iter=source):
+                return target, source
+            case ir.Delete(targets=targets):
+                return targets
+            case ir.Compare(left=left, right=right):
+                return left, right
+            case ir.Unary(operand=tested) | ir.If(test=tested) | ir.While(test=tested):
+                return (tested,)
+            case ir.Choice(test=tested) | ir.Assert(test=tested) | ir.Eval(value=tested):
+                return (tested,)
+            case ir.Call(func=func, args=args):
+                return self._harmless_in_call(func, args)
+            case _:
+                return ()
+
+    def _harmless_in_call(self, func: ir.Expr, args: tuple[ir.Arg, ...]) -> Iterable[ir.Expr | None]:
+        values = tuple(arg.value for arg in args)
+        match func:
+            case ir.Attr(value=owner, name=name) if name in self.asked_for.harmless:
+                return (owner, *values)
+            case ir.Attr(value=owner, name=name) if name in python.CONTAINER_METHODS:
+                return (owner, *values)
+            case ir.Name(id=name) if name in python.HANDLES_VALUES | self.asked_for.harmless:
+                return values
+            case ir.Name() | ir.Attr() if self.asked_for.objects and isinstance(self._called(func), ClassV):
+                # Pending(out, self.done): the object has it, by a name that the path at hand shows.
+                return values
+            case ir.Attr() if self._is_named(func):
+                # request.done(): no event is called.
+                return (func,)
+            case _:
+                return ()
+
+    def _called(self, func: ir.Expr) -> object:
+        return self.project.named(self.module.name, ir.dotted(func)) if "?" not in ir.dotted(func) else None
+
+
+def _flows(node: object) -> Iterator[tuple[ir.Expr, ir.Expr]]:
+    """What is given to what: by assignments, loops, and what a container is told to keep."""
+    match node:
+        case ir.Assign(targets=targets, value=value):
+            for target in targets:
+                yield target, value
+        case ir.AugAssign(target=target, value=value):
+            yield target, value
+        case ir.For(target=target, iter=source) | ir.Generator(target=target, iter=source):
+            yield target, source
+        case ir.Bind(span=span, name=name, value=value):
+            yield ir.Name(span, name), value
+        case ir.Call(func=ir.Attr(value=owner, name=name), args=args) if name in python.CONTAINER_METHODS:
+            for arg in args:
+                yield owner, arg.value
+        case _:
+            pass
