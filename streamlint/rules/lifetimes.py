@@ -136,7 +136,7 @@ def reuse(judged: Judged, use: OpId, free: OpId) -> tuple[OpId, frozenset[Doubt]
         return None
     best: tuple[OpId, frozenset[Doubt]] | None = None
     left = ALLOCATIONS_LOOKED_AT
-    for number in range(free + 1, len(trace.ops)):
+    for number in range(_behind(judged, use, free), len(trace.ops)):
         op = trace.ops[number]
         if is_return(op) and buffer.origin is Origin.ARGUMENT and op.at.call == dropped.at.call:
             # Memory of the caller's: who goes on after the call allocates too.
@@ -158,6 +158,13 @@ def reuse(judged: Judged, use: OpId, free: OpId) -> tuple[OpId, frozenset[Doubt]
         if not doubts:
             break
     return best or _behind_the_call(judged, use, free, buffer)
+
+
+def _behind(judged: Judged, use: OpId, free: OpId) -> int:
+    """Where what comes after a drop begins: what the names of a function held goes with its return."""
+    ops = judged.trace.ops
+    last = next((number for number in range(free - 1, use, -1) if not isinstance(ops[number], Free)), use)
+    return last if is_return(ops[last]) else free + 1
 
 
 def _is_used_behind(judged: Judged, use: OpId, alloc: OpId, made: BufferId) -> bool:

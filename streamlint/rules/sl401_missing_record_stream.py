@@ -193,9 +193,10 @@ code received, or that autograd may have saved for the backward pass, may still 
 the finding is only `possible`. The sizes of the two allocations are not compared.
 
 `x.untyped_storage().resize_(0)` gives memory back whoever names it; `p.grad = None`, `p.grad = other` and
-`p.data = other` do if the code at hand holds it under no other name. Memory that the caller allocated is
-taken to be the current stream's where the stream that uses it has waited for the current one; the caller
-then allocates next.
+`p.data = other` do if the code at hand holds it under no other name. So does `self.slots[i] = page` where
+`page` is the copy on the host of what an earlier call was passed and kept there. Memory that the caller
+allocated is taken to be the current stream's where the stream that uses it has waited for the current one;
+the caller then allocates next.
 
 Who gets what a side stream allocated (`return batch`, `yield batch`) is taken to use it on the current
 stream, if that was made to wait for the side stream, and to let it go when it gets the next one. Whoever is

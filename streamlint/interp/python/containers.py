@@ -25,8 +25,18 @@ from streamlint.interp.library import (
     unresolved,
     used_as,
 )
-from streamlint.interp.python import halves, keys, some_element, stocks
-from streamlint.interp.state import counted, elements, lengths, names, results, rings, strides, symbols
+from streamlint.interp.python import filled_dicts, halves, keys, some_element, stocks
+from streamlint.interp.state import (
+    counted,
+    elements,
+    giving_up,
+    lengths,
+    names,
+    results,
+    rings,
+    strides,
+    symbols,
+)
 from streamlint.interp.state.numbers import behind, linear
 from streamlint.interp.state.values import (
     NONE,
@@ -398,44 +408,16 @@ def _view(m: Machine, value: BufferV, at: Value, span: Span) -> Value:
 
 def put(m: Machine, held: HeapObject, at: Value, value: Value) -> None:
     """Stores an element of a list or dict."""
-    if (
-        held.shape is Shape.LIST
-        and isinstance(at, ConstV)
-        and isinstance(at.value, int)
-        and -len(held.items) <= at.value < len(held.items)
-    ):
-        held.items[at.value] = value
-    elif held.shape is Shape.DICT:
-        key = symbol_of(at)
-        held.entries[key], held.keys[key] = value, at
-    else:
-        held.extra[symbol_of(at)] = value
-
-
-def _has_more(m: Machine, table: HeapV, at: Value) -> None:
-    """``for p in params: host[id(p)] = page(p)``: what its passes put there will stand beside others."""
-    held = m.heap[table.id]
-    known = isinstance(at, ConstV) or held.shape is not Shape.DICT or (held.open and not held.filled)
-    if m.filling is not None and table.id < m.filling.objects and not known:
-        m.filled[table.id] = symbol_of(at)
-
-
-def filled(m: Machine) -> None:
-    """A loop of unknown length is over: the dicts that it filled hold more than its passes put there.
-
-    While it runs they hold just that, and what it takes out again it takes out in each pass:
-    ``slot = self.loaded.pop(id(p), None)``. What stood for all of them stands for none once it is taken out:
-    a slot that ``self.kept.popitem()`` gave is filled again, and has another event then.
-    """
-    for table, at in m.filled.items():
-        held = m.heap[table]
-        stands = held.filled and held.sample in held.entries.values()
-        if at in held.entries and not stands:
-            value = held.entries[at]
-            number = isinstance(value, ConstV) and not isinstance(value.value, bool)
-            sample = each_of(HeapV(table)) if number else value
-            held.open, held.filled, held.sample, held.born = True, True, sample, m.filling
-    m.filled.clear()
+    is_list, place = held.shape is Shape.LIST, at.value if isinstance(at, ConstV) else None
+    if is_list and isinstance(place, int) and -len(held.items) <= place < len(held.items):
+        giving_up.replaced(m, held.items[place], value)
+        held.items[place] = value
+        return
+    entries, key = held.entries if held.shape is Shape.DICT else held.extra, symbol_of(at)
+    giving_up.replaced(m, entries.get(key), value)
+    entries[key] = value
+    if held.shape is Shape.DICT:
+        held.keys[key] = at
 
 
 def set_index(m: Machine, container: Value, at: Value, value: Value, span: Span) -> None:
@@ -444,7 +426,7 @@ def set_index(m: Machine, container: Value, at: Value, value: Value, span: Span)
     match container:
         case HeapV():
             key = where(m, m.heap[container.id], names.settle(m, at))
-            _has_more(m, container, key)
+            filled_dicts.has_more(m, container, key)
             put(m, m.heap[container.id], key, results.stored(m, value))
         case BufferV(flavor=Flavor.TORCH | Flavor.OPAQUE) if _is_text(names.settle(m, at)):
             # inputs = processor(image).to(device); inputs["scale"] = 2: a tensor has no such places.

@@ -13,6 +13,7 @@ from streamlint.interp.python import (
     conditions,
     containers,
     expr,
+    filled_dicts,
     joined_lists,
     later_passes,
     objects,
@@ -72,7 +73,7 @@ def run_for(m: Machine, s: ir.For) -> None:
     finally:
         m.stores.walking.pop()
         if filling is None:
-            containers.filled(m)
+            filled_dicts.filled(m)
         m.filling = filling
     m.python.run_block(m, s.orelse)
 

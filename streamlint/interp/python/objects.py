@@ -305,6 +305,7 @@ def set_attribute(m: Machine, value: Value, name: str, new: Value, span: Span) -
                 m.python.call(m, FuncV(setter, None, value), [new], {}, span)
                 return
             monitors.set_aside(m, held, name, new, span)
+            giving_up.replaced(m, held.attrs.get(name), new)
             held.attrs[name] = new
             _note_choice(m, held, name, new)
             naming.rename(m, new, f"self.{name}" if m.frame.receiver == value else name)

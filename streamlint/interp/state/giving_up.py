@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.frozen import replace
-from streamlint.interp.state import arguments, lifetime, naming, symbols
+from streamlint.interp.state import arguments, lifetime, names, naming, reach, symbols
 from streamlint.interp.state.values import BufferV, Flavor, Value, reading
 from streamlint.trace import (
     BufferId,
@@ -56,6 +56,26 @@ def give_up(m: Machine, value: Value | None) -> BufferV | None:
             m.life.left[value.id] = len(m.ops)
             return None
     return value
+
+
+def replaced(m: Machine, old: Value | None, new: Value) -> None:
+    """A place that gets the copy on the host of what was there gives that up, whoever passed it.
+
+    ``self.saved[tag] = host`` behind ``host.copy_(self.saved[tag], non_blocking=True)``: an offloader keeps
+    what a caller has let go of, which is why there is a copy. Beside it ``self.saved[tag] = None`` tells
+    nothing: a caller may hold what the code is through with.
+    """
+    old = names.settle(m, old) if old is not None else None
+    if not isinstance(old, BufferV) or old.region or m.buffers[old.id].alloc_stream is not None:
+        return
+    argument = m.given.get(old.id)
+    passed = arguments.passed(argument) if argument is not None else None
+    if argument is None or passed is None or passed.call == m.call:
+        return  # what a call was given its caller holds until it is over
+    copies = {op.dst.buffer for op in m.ops if isinstance(op, Copy) and op.src.buffer == old.id}
+    if reach.reached(m, [new], {number for number in copies if m.buffers[number].space.on_host}):
+        m.life.passed_on.add(argument)
+        give_up(m, old)
 
 
 def _goes_back_to(m: Machine, number: BufferId, owner: StreamId) -> None:

@@ -83,6 +83,8 @@ class Lifetimes:
     """All memory that was lent in this way."""
     given_up: set[BufferId] = field(default_factory=set)
     """Memory from outside that the code lets go of."""
+    passed_on: set[Symbol] = field(default_factory=set)
+    """Arguments of earlier calls of which the code has kept a copy instead: no caller holds them any more."""
     left: dict[BufferId, int] = field(default_factory=dict)
     """Such memory that no other stream has used up to an op, and that somebody else holds yet."""
     grown: set[BufferId] = field(default_factory=set)

@@ -174,9 +174,12 @@ def _leading(values: Iterable[Value], *, unknown: bool) -> list[Value]:
 
 
 def _computed(m: Machine) -> dict[Symbol, Value]:
-    """What operators on unknown values gave that turned out to be tensors: ``squares = x * x``."""
+    """What operators on unknown values gave that turned out to be tensors: ``squares = x * x``.
+
+    And what callers have passed on: only names of the code lead to these.
+    """
     roles = m.roles
-    return {symbol: roles[symbol] for symbol in m.guesses if symbol in roles}
+    return {symbol: roles[symbol] for symbol in (*m.guesses, *m.life.passed_on) if symbol in roles}
 
 
 def _in_objects(m: Machine) -> dict[Symbol, list[Value]]:
@@ -254,8 +257,9 @@ def _roots(m: Machine) -> Iterator[Value]:
     yield from (hook for found in m.hooks.values() for hook in found)
     # with OffloadActivations(): loss = model(x). What autograd keeps was packed, and its hook unpacks it.
     yield from (value for one in m.saved for value in (one.unpack, one.packed))
-    taken_from, guesses = symbols.taken_from, m.guesses
-    yield from [v for place, v in m.roles.items() if taken_from(place) is None and place not in guesses]
+    taken_from, guesses, passed_on = symbols.taken_from, m.guesses, m.life.passed_on
+    held = ((p, v) for p, v in m.roles.items() if p not in guesses and p not in passed_on)
+    yield from [v for place, v in held if taken_from(place) is None]
     yield from m.remembered.values()
     yield from m.life.moved.values()
     yield from (one.does for one in m.life.finalizers.values() if one is not None)
