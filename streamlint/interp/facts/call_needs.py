@@ -28,6 +28,8 @@ class Uses:
     reads: set[str] = field(default_factory=set)
     grows: set[str] = field(default_factory=set)
     """Attributes of which it fills a part: ``self.queue.append(x)``, ``self.group.events[i] = event``."""
+    aside: set[str] = field(default_factory=set)
+    """The same by a variable: ``state = self.state``, ``state.rows = n``."""
     sets: set[str] = field(default_factory=set)
     """Attributes that it assigns, and not just empties."""
     states: dict[str, set[str]] = field(default_factory=dict)
@@ -37,11 +39,12 @@ class Uses:
 
     @property
     def fills(self) -> set[str]:
-        return self.grows | self.sets
+        return self.grows | self.aside | self.sets
 
     def include(self, other: Uses) -> None:
         self.reads |= other.reads
         self.grows |= other.grows
+        self.aside |= other.aside
         self.sets |= other.sets
         self.texts |= other.texts
         for name, texts in other.states.items():
@@ -81,7 +84,7 @@ class Histories:
         if every:
             order.pop()
             for other in self._public_names():
-                wanted = self._uses(name).reads & self._uses(other).grows
+                wanted = self._uses(name).reads & (self._uses(other).grows | self._uses(other).aside)
                 if wanted and other not in asked and not any(self._is_step(o, other) for o in (name, *order)):
                     self._require(other, order, asked)
             order.append(name)
@@ -180,15 +183,19 @@ class Histories:
             return
         receiver = function.params[0].name
         written: set[int] = set()
+        held_by = _variables(function, receiver)
         for node in ir.walk(function.body):
             match node:
                 case ir.Assign(targets=targets, value=value):
                     for target in _targets(targets):
                         self._assigned(uses, target, value, receiver, written)
+                        if not (isinstance(target, ir.Name) or _is_nothing(value)):
+                            uses.aside |= held_by.get(_variable_of(target), set())
                 case ir.Call(func=ir.Attr(value=held, name=called)) if called in self._fillers:
                     owner = _attribute_of(held, receiver)
                     if owner is not None:
                         uses.grows.add(owner)
+                    uses.aside |= held_by.get(_variable_of(held), set())
                 case ir.Attr(value=ir.Name(id=owner), name=attribute) if owner == receiver:
                     if attribute in self._methods:
                         if attribute != "__init__":
@@ -246,18 +253,47 @@ def _attribute_of(e: ir.Expr, receiver: str) -> str | None:
     return None
 
 
+def _variables(function: ir.Function, receiver: str) -> dict[str, set[str]]:
+    """The attributes of which variables hold a part: ``state = self.state``, ``for slot in self.slots``."""
+    found: dict[str, set[str]] = {}
+    for node in ir.walk(function.body):
+        match node:
+            case (
+                ir.Assign(targets=(ir.Name(id=name),), value=value)
+                | ir.For(target=ir.Name(id=name), iter=value)
+            ) if (attribute := _attribute_of(value, receiver)) is not None:
+                found.setdefault(name, set()).add(attribute)
+            case _:
+                pass
+    return found
+
+
+def _variable_of(e: ir.Expr) -> str:
+    """``state`` of ``state.rows`` and ``state.done[i]``"""
+    while isinstance(e, (ir.Attr, ir.Index)):
+        e = e.value
+    return e.id if isinstance(e, ir.Name) else ""
+
+
 def _is_empty(value: ir.Expr) -> bool:
     """``None``, ``False``, ``0``, ``[]``, ``Group()``, ``[None] * n``: nothing has been put there yet."""
     match value:
-        case ir.Const(value=None | False | 0):
+        case ir.Call(func=ir.Name() | ir.Attr(value=ir.Name()), args=()):
             return True
         case ir.Seq(items=items):
             return all(_is_empty(item) for item in items)
-        case ir.DictDisplay(items=items):
-            return not items
-        case ir.Call(func=ir.Name() | ir.Attr(value=ir.Name()), args=()):
-            return True
         case ir.Binary(op="*", left=left):
             return isinstance(left, ir.Seq) and _is_empty(left)
+        case _:
+            return _is_nothing(value)
+
+
+def _is_nothing(value: ir.Expr) -> bool:
+    """The same without calls: ``slot.rows = batch.numel()`` puts something there."""
+    match value:
+        case ir.Const(value=None | False | 0):
+            return True
+        case ir.Seq(items=items) | ir.DictDisplay(items=items):
+            return not items
         case _:
             return False
