@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from streamlint.trace import Op
 PATHS = 12
 """Paths explored for a function or a method by itself."""
+LEAST_PATHS = 3
+"""Paths that an entry of many steps has all the same: a usual one, and what the nearest tests tell apart."""
 PAIR_PATHS = 4
 """Paths explored for two methods in a row."""
 QUIET_PATHS = 4
@@ -188,10 +190,11 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
     )
     steps = 0
     told: dict[object, list[Trace]] = {}
-    for machine in exploration:
+    for number, machine in enumerate(exploration, 1):
         steps += machine.done
         project.budgets.spend(machine.done)
-        if steps > (PREPARING_STEPS if entry.prepared else LIMITS.entry_steps):
+        most, least = (PREPARING_STEPS, 1) if entry.prepared else (LIMITS.entry_steps, LEAST_PATHS)
+        if steps > most and number >= least:
             exploration.limit = exploration.quiet_limit = 0
         run.covered |= machine.covered
         run.driven |= machine.driven
