@@ -135,7 +135,8 @@ class Use:
         """Parts of a node that can be the event without what is asked for being done to it there."""
         match node:
             case ir.Assign(targets=targets, value=value):
-                return (*targets, value)
+                unseen = not self.asked_for.objects and any(map(_is_of_result, targets))
+                return targets if unseen else (*targets, value)
             case ir.AugAssign(target=target, value=value):
                 return target, value
             case ir.Declare(target=target):
@@ -175,6 +176,13 @@ class Use:
 
     def _called(self, func: ir.Expr) -> object:
         return self.project.named(self.module.name, ir.dotted(func)) if "?" not in ir.dotted(func) else None
+
+
+def _is_of_result(target: ir.Expr) -> bool:
+    """``current().after``: whose object that is, and what its code does with what it gets, is not seen."""
+    while isinstance(target, (ir.Attr, ir.Index)):
+        target = target.value
+    return isinstance(target, ir.Call)
 
 
 def _flows(node: object) -> Iterator[tuple[ir.Expr, ir.Expr]]:
