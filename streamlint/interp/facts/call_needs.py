@@ -38,8 +38,12 @@ class Uses:
     """All texts and members in it."""
 
     @property
+    def parts(self) -> set[str]:
+        return self.grows | self.aside
+
+    @property
     def fills(self) -> set[str]:
-        return self.grows | self.aside | self.sets
+        return self.parts | self.sets
 
     def include(self, other: Uses) -> None:
         self.reads |= other.reads
@@ -84,7 +88,7 @@ class Histories:
         if every:
             order.pop()
             for other in self._public_names():
-                wanted = self._uses(name).reads & (self._uses(other).grows | self._uses(other).aside)
+                wanted = self._uses(name).reads & self._uses(other).parts
                 if wanted and other not in asked and not any(self._is_step(o, other) for o in (name, *order)):
                     self._require(other, order, asked)
             order.append(name)
