@@ -112,10 +112,13 @@ def guessed(judged: Judged, problem: Problem) -> set[Doubt]:
 
     Also where one of them is an unresolved call, and the code tells that it uses nothing on a stream: by a
     wait behind it, or because the memory is on the host (``data = reader.read(i); data.pin_memory()``).
+    Nor is a pair sure of a path that has answered a test otherwise than it has shown.
     A kernel that was seen to be launched is no such call, whatever it does with its arguments.
     """
     if problem.earlier is None:
         return set()
+    if judged.trace.refuted:
+        return {Doubt.GUESSED}
     earlier, later = judged.op(problem.earlier), judged.op(problem.later)
     both = Doubt.OPAQUE in earlier.doubts & later.doubts and not _have_changed_places(earlier, later)
     used_on = stream_of(later)

@@ -36,6 +36,14 @@ def is_tensor_method(name: str) -> bool:
     )
 
 
+def may_give_tensor(name: str) -> bool:
+    """Whether tensors have a method of this name that gives one: ``x.float()``, as numbers have it."""
+    return is_tensor_method(name) or name in _CONVERSIONS
+
+
+_CONVERSIONS = frozenset("int long float bool".split())
+
+
 def is_of_tensor(name: str) -> bool:
     """Whether tensors have a member of this name themselves."""
     return name.startswith("__") or name in _OF_TENSORS or is_tensor_method(name)

@@ -45,7 +45,9 @@ if TYPE_CHECKING:
 PATHS = 12
 """Paths explored for a function or a method by itself."""
 LEAST_PATHS = 3
-"""Paths that an entry of many steps has all the same: a usual one, and what the nearest tests tell apart."""
+"""Paths that an entry of many steps has all the same: a usual one, and what the nearest tests tell apart.
+
+Those that began anew with an answer put right do not count: each stands for one that no run takes."""
 PAIR_PATHS = 4
 """Paths explored for two methods in a row."""
 QUIET_PATHS = 4
@@ -194,7 +196,7 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
         steps += machine.done
         project.budgets.spend(machine.done)
         most, least = (PREPARING_STEPS, 1) if entry.prepared else (LIMITS.entry_steps, LEAST_PATHS)
-        if steps > most and number >= least:
+        if steps > most and number - exploration.corrected >= least:
             exploration.limit = exploration.quiet_limit = 0
         run.covered |= machine.covered
         run.driven |= machine.driven

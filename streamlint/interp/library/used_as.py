@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.state import symbols
 from streamlint.interp.state.values import BufferV, Flavor, SymV, Value, symbol_of
-from streamlint.models import python
+from streamlint.models import members, python
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,17 +47,37 @@ def shows(m: Machine, value: Value, use: Use) -> None:
             of = [symbol_of(value), *([m.given[number]] if number in m.given else [])]
         case _:
             return
-    asked = [one for symbol in of for one in _with_sample(symbol)]
+    asked = [one for symbol in of for each in _with_sources(symbol, use) for one in _with_sample(each)]
     for test in (test for symbol in asked for test in m.denied.get(symbol, ())):
         if _classes(test) & use.value:
             m.oracle.shows(test, 0)
+
+
+def _with_sources(symbol: Symbol, use: Use) -> Iterator[Symbol]:
+    """What is used, and what it was made of by methods of tensors: ``batch["image"].float().div_(255.0)``."""
+    yield symbol
+    match symbol:
+        case symbols.Fresh(what) if use is Use.TENSOR:
+            yield from _receivers(what)
+        case symbols.Call() if use is Use.TENSOR:
+            yield from _receivers(symbol)
+        case _:
+            pass
+
+
+def _receivers(call: Symbol) -> Iterator[Symbol]:
+    match call:
+        case symbols.Call(symbols.Attr(of, name)) if members.may_give_tensor(name):
+            yield from _with_sources(of, Use.TENSOR)
+        case _:
+            pass
 
 
 def _with_sample(symbol: Symbol) -> Iterator[Symbol]:
     """An element, and what stood for all elements when a comprehension made them: ``moved["logits"]``."""
     yield symbol
     match symbol:
-        case symbols.Item(symbols.Item(_, symbols.EACH) as sample, _):
+        case symbols.Item(sample, _) if symbols.contains(sample, symbols.EACH):
             yield sample
         case _:
             pass

@@ -111,8 +111,8 @@ class Oracle:
         asked = test if alike is None else questions.of_any(alike), default
         if position < len(self.forced):
             chosen = self.flipped[asked] = self.forced[position]
-        elif key in self.beliefs:
-            chosen = self.beliefs[key]
+        elif (believed := self.believed(key)) is not None:
+            chosen = believed
         else:
             # for key in batch: if isinstance(batch[key], Tensor): all of them before one among others.
             chosen = self.flipped.get(asked, default)
@@ -122,6 +122,13 @@ class Oracle:
         self.taken.append(decision)
         self.answer(key, chosen)
         return chosen
+
+    def believed(self, key: Symbol) -> int | None:
+        """What earlier paths have shown: of this, or of what stood at its place in another pass or call."""
+        if not self.beliefs:
+            return None
+        exactly = self.beliefs.get(key)
+        return exactly if exactly is not None else self.beliefs.get(questions.of_any_pass(key))
 
     def asked_again(self, keys: Container[Symbol]) -> None:
         """Code that works with streams asks what a constructor has asked, or what it chose by that."""
@@ -336,7 +343,10 @@ class Exploration(Generic[T]):
         if not wrong or self.corrected == CORRECTIONS:
             return []
         self.corrected += 1
-        self.beliefs[wrong[0]] = oracle.refuted[wrong[0]]
+        answer = oracle.refuted[wrong[0]]
+        self.beliefs[wrong[0]] = answer
+        # for batch in loader: if isinstance(batch, dict): what one is, the others are by default.
+        self.beliefs.setdefault(questions.of_any_pass(wrong[0]), answer)
         return [_Flip(anew=True)]
 
 

@@ -49,6 +49,25 @@ def of_any(symbol: Symbol, depth: int = _DEPTH) -> Symbol:
             return symbol
 
 
+def of_any_pass(symbol: Symbol, depth: int = _DEPTH) -> Symbol:
+    """The same for every pass and call, and of one element: what ``next(batches)`` gives each time."""
+    if not depth or not has(symbol, Fresh):
+        return symbol
+    match symbol:
+        case Item(of, at):
+            return Item(of_any_pass(of, depth - 1), of_any_pass(at, depth - 1))
+        case Attr(of, name):
+            return Attr(of_any_pass(of, depth - 1), name)
+        case Fresh(what, line, col):
+            return Fresh(of_any_pass(what, depth - 1), line, col, 0, 0, 0)
+        case Call(func, args):
+            return Call(of_any_pass(func, depth - 1), tuple(of_any_pass(arg, depth - 1) for arg in args))
+        case Compare(op, left, right):
+            return Compare(op, of_any_pass(left, depth - 1), of_any_pass(right, depth - 1))
+        case _:
+            return symbol
+
+
 def _added_up(total: Symbol, part: Symbol, depth: int) -> Symbol:
     """``total + part``, where adding the same once more asks nothing else."""
     before = total

@@ -32,6 +32,7 @@ def trace_of(m: Machine) -> Trace:
         unseen=tuple(m.unseen),
         left_elements=m.left_elements,
         flags=frozenset(_flags(m)),
+        refuted=bool(m.oracle.refuted),
         spelled=spelling.of(m),
     )
 
