@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import streamlint.order.conflicts as search
 from streamlint.order.conflicts import Conflict, ConflictKind, conflicts
@@ -21,6 +22,7 @@ from streamlint.trace import (
     OpId,
     Overlap,
     Picked,
+    Rows,
     Space,
     StreamKind,
     Symbol,
@@ -123,6 +125,29 @@ def test_doubtful_order_is_reported_and_removes_nothing() -> None:
     got = found(p)
     assert [(f.earlier, f.later, f.ordering.verdict) for f in got] == [(a, b, Verdict.UNKNOWN)]
     assert got[0].doubts == {Doubt.ESCAPE}
+
+
+def _bytes(part: Interval | Rows) -> set[int]:
+    match part:
+        case Interval(lo, hi):
+            return set(range(lo, hi))
+        case Rows(lo, width, pitch, count):
+            return {lo + row * pitch + at for row in range(count) for at in range(width)}
+
+
+def _rows(pitch: int) -> st.SearchStrategy[Rows]:
+    return st.builds(Rows, st.integers(0, 40), st.integers(1, pitch - 1), st.just(pitch), st.integers(1, 5))
+
+
+_PARTS = st.builds(lambda lo, size: Interval(lo, lo + size), st.integers(0, 60), st.integers(1, 20))
+
+
+@given(st.integers(2, 12).flatmap(lambda pitch: st.tuples(_rows(pitch), _rows(pitch) | _PARTS)))
+def test_rows_of_a_copy_share_the_bytes_that_they_have(pair: tuple[Rows, Interval | Rows]) -> None:
+    rows, other = pair
+    shared = Overlap.YES if _bytes(rows) & _bytes(other) else Overlap.NO
+    assert overlap((rows,), (other,)) is shared
+    assert overlap((other,), (rows,)) is shared
 
 
 def test_regions_that_may_overlap() -> None:

@@ -23,6 +23,9 @@ class Copies:
     stream: str | None = "stream"
     """``"default"``: the default stream, where that is not the current one."""
     count: str | None = None
+    pitches: tuple[str, str] | None = None
+    """How many bytes the rows of target and source are apart: ``height`` rows are copied, ``width`` bytes of
+    each."""
     blocking: bool = False
     unless: str | None = None
     """A parameter that, when true, makes the copy not block (``non_blocking``)."""

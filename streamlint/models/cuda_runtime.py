@@ -7,6 +7,7 @@ parameters of a call were others in 12, the row has both.
 
 from __future__ import annotations
 
+from streamlint.frozen import replace
 from streamlint.models.schema import (
     Allocates,
     Api,
@@ -51,9 +52,13 @@ _LEGACY = None
 
 def _copy(name: str, params: str, count: str | None = None, dst: str = "dst", src: str = "src") -> list[Api]:
     """A copy and its asynchronous form, which has a stream after the same parameters."""
+    return _both(name, params, Copies(dst, src, "stream", count))
+
+
+def _both(name: str, params: str, effect: Copies) -> list[Api]:
     return [
-        status_call(name, params, Copies(dst, src, _LEGACY, count, blocking=True)),
-        status_call(f"{name}Async", f"{params} stream", Copies(dst, src, "stream", count)),
+        status_call(name, params, replace(effect, stream=_LEGACY, blocking=True)),
+        status_call(f"{name}Async", f"{params} stream", effect),
     ]
 
 
@@ -70,6 +75,8 @@ _CALLBACK = HostCallback("stream", "callback", "userData", deprecated=True)
 _PREFETCH = "devPtr count location flags stream"
 _DISCARDED = Uses(writes=("dptrs",), stream="stream")
 _DISCARD = "dptrs sizes count prefetchLocs prefetchLocIdxs numPrefetchLocs flags stream"
+_QUEUED = Allocates(Space.DEVICE, "hStream", size="size", queued=True)
+_ROWS = Copies("dst", "src", pitches=("dpitch", "spitch"))
 _3D = ("p.dstPtr/dstArray", "p.srcPtr/srcArray")
 
 CUDA_RUNTIME = Framework(
@@ -125,18 +132,16 @@ CUDA_RUNTIME = Framework(
         status_call("cudaIpcGetMemHandle", "devPtr", Shares("devPtr")),
         status_call("cudaIpcGetEventHandle", "event", Shares("event")),
         status_call("cudaIpcOpenMemHandle", "handle flags", OpensShared()),
-        status_call("cudaMalloc", "size", Allocates(Space.DEVICE)),
+        status_call("cudaMalloc", "size", Allocates(Space.DEVICE, size="size")),
         status_call("cudaMallocPitch", "width height", Allocates(Space.DEVICE), further=1),
         status_call("cudaMalloc3D", "extent", Allocates(Space.DEVICE)),
         status_call("cudaMallocArray", "desc width height flags", Allocates(Space.DEVICE)),
         status_call("cudaMalloc3DArray", "desc extent flags", Allocates(Space.DEVICE)),
-        status_call("cudaMallocAsync", "size hStream", Allocates(Space.DEVICE, "hStream", queued=True)),
-        status_call(
-            "cudaMallocFromPoolAsync", "size memPool stream", Allocates(Space.DEVICE, "stream", queued=True)
-        ),
-        status_call("cudaMallocHost", "size", Allocates(Space.PINNED)),
-        status_call("cudaHostAlloc", "size flags", Allocates(Space.PINNED)),
-        status_call("cudaMallocManaged", "size flags", Allocates(Space.MANAGED)),
+        status_call("cudaMallocAsync", "size hStream", _QUEUED),
+        status_call("cudaMallocFromPoolAsync", "size memPool stream", replace(_QUEUED, stream="stream")),
+        status_call("cudaMallocHost", "size", Allocates(Space.PINNED, size="size")),
+        status_call("cudaHostAlloc", "size flags", Allocates(Space.PINNED, size="size")),
+        status_call("cudaMallocManaged", "size flags", Allocates(Space.MANAGED, size="size")),
         status_call("cudaHostRegister", "ptr size flags", Pins("ptr")),
         status_call("cudaHostUnregister", "ptr", Unpins("ptr")),
         status_call("cudaHostGetDevicePointer", "pHost flags", Returns("pHost")),
@@ -147,7 +152,7 @@ CUDA_RUNTIME = Framework(
         status_call("cudaFreeAsync", "devPtr hStream", Frees("devPtr", "hStream")),
         # Copies.
         *_copy("cudaMemcpy", "dst src count kind", "count"),
-        *_copy("cudaMemcpy2D", "dst dpitch src spitch width height kind"),
+        *_both("cudaMemcpy2D", "dst dpitch src spitch width height kind", _ROWS),
         *_copy("cudaMemcpy2DToArray", "dst wOffset hOffset src spitch width height kind"),
         *_copy("cudaMemcpy2DFromArray", "dst dpitch src wOffset hOffset width height kind"),
         *_copy("cudaMemcpy3D", "p", None, *_3D),

@@ -59,6 +59,8 @@ _GET = Copies("out", "self", "stream", blocking=True, unless_false="blocking", m
 # Without "async" in its name: always the legacy default stream, whatever stream is current.
 _COPY = Copies("dst", "src", "default", "size", blocking=True)
 _COPY_ASYNC = Copies("dst", "src", "stream", "size")
+_ROWS = replace(_COPY, count=None, pitches=("dpitch", "spitch"))
+_ROWS_ASYNC = replace(_COPY_ASYNC, count=None, pitches=("dpitch", "spitch"))
 _FROM = Copies("self", "mem", "default", "size", blocking=True, from_host=True)
 _MEMSET = Uses(writes=("ptr",), stream="default", count="size", host_waits=True)
 
@@ -189,8 +191,8 @@ CUPY = Framework(
         Api("runtime.memcpyAsync", "dst src size kind stream", (_COPY_ASYNC,)),
         Api("runtime.memcpyPeer", "dst dstDevice src srcDevice size", (_COPY,)),
         Api("runtime.memcpyPeerAsync", "dst dstDevice src srcDevice size stream", (_COPY_ASYNC,)),
-        Api("runtime.memcpy2D", f"{_2D} kind", (replace(_COPY, count=None),)),
-        Api("runtime.memcpy2DAsync", f"{_2D} kind stream", (replace(_COPY_ASYNC, count=None),)),
+        Api("runtime.memcpy2D", f"{_2D} kind", (_ROWS,)),
+        Api("runtime.memcpy2DAsync", f"{_2D} kind stream", (_ROWS_ASYNC,)),
         Api(
             "runtime.memcpy2DToArrayAsync",
             "dst wOffset hOffset src spitch width height kind stream",
@@ -210,14 +212,14 @@ CUPY = Framework(
             "ptr value size stream",
             (Uses(writes=("ptr",), stream="stream", count="size"),),
         ),
-        Api("runtime.malloc", "size", (Allocates(Space.DEVICE, address=True),)),
+        Api("runtime.malloc", "size", (Allocates(Space.DEVICE, size="size", address=True),)),
         Api("runtime.mallocManaged", "size flags", (_MANAGED,)),
         Api(
             "runtime.mallocAsync",
             "size stream",
-            (Allocates(Space.DEVICE, "stream", address=True, queued=True),),
+            (Allocates(Space.DEVICE, "stream", size="size", address=True, queued=True),),
         ),
-        Api("runtime.hostAlloc", "size flags", (Allocates(Space.PINNED, address=True),)),
+        Api("runtime.hostAlloc", "size flags", (Allocates(Space.PINNED, size="size", address=True),)),
         Api("runtime.free", "ptr", (Frees("ptr", device_wide=True),)),
         Api("runtime.freeHost", "ptr", (Frees("ptr", device_wide=True),)),
         Api("runtime.freeAsync", "ptr stream", (Frees("ptr", "stream"),)),

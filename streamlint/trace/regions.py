@@ -55,6 +55,32 @@ class Shifted:
 
 
 @frozen()
+class Rows:
+    """What a copy with a pitch touches: ``width`` bytes of each of ``count`` rows, ``pitch`` bytes apart."""
+
+    lo: int
+    width: int
+    pitch: int
+    count: int
+
+    def meets(self, part: Interval) -> bool:
+        """Whether one of the rows has a byte of ``part``."""
+        row = max(0, (part.lo - self.lo - self.width) // self.pitch + 1)
+        return row < self.count and self.lo + row * self.pitch < part.hi
+
+    def lies_over(self, other: Rows) -> bool:
+        """Whether rows of one pitch share a column, and lie among each other."""
+        behind = (other.lo - self.lo) % self.pitch
+        same_columns = behind < self.width or self.pitch - behind < other.width
+        return same_columns and self.meets(other.span) and other.meets(self.span)
+
+    @property
+    def span(self) -> Interval:
+        """From the first row's beginning to the last one's end."""
+        return Interval(self.lo, self.lo + self.pitch * (self.count - 1) + self.width)
+
+
+@frozen()
 class Picked:
     """Stands first: an expression of unknown value chooses the buffer among several, as in ``slots[k]``.
 
@@ -64,7 +90,7 @@ class Picked:
     by: str
 
 
-Selector: TypeAlias = Interval | Symbol | SymbolSlice | Shifted | Picked
+Selector: TypeAlias = Interval | Rows | Symbol | SymbolSlice | Shifted | Picked
 Region: TypeAlias = tuple[Selector, ...]
 """Selectors from the outermost axis inwards; the empty tuple is the whole buffer."""
 
@@ -126,7 +152,11 @@ def _overlap_axis(a: Selector, b: Selector) -> Overlap:
             return Overlap.YES
         case Interval(), Interval():
             return Overlap.YES if a.lo < b.hi and b.lo < a.hi else Overlap.NO
-        case (Shifted(by), Interval() as fixed) | (Interval() as fixed, Shifted(by)):
+        case (Rows() as rows, Interval() as part) | (Interval() as part, Rows() as rows):
+            return Overlap.YES if rows.meets(part) else Overlap.NO
+        case Rows(), Rows() if a.pitch == b.pitch:
+            return Overlap.YES if a.lies_over(b) else Overlap.NO
+        case (Shifted(by), (Interval() | Rows()) as fixed) | ((Interval() | Rows()) as fixed, Shifted(by)):
             return Overlap.YES if by == str(fixed.lo) else Overlap.MAYBE
         case Symbol(), Symbol():
             return Overlap.NO

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from streamlint.interp.state import names, symbols
 from streamlint.interp.state.values import BufferV, ConstV, Flavor, SymV, Value, symbol_of
 from streamlint.models import host
-from streamlint.trace import UNBOUNDED, Interval, Shifted
+from streamlint.trace import UNBOUNDED, Interval, Rows, Shifted
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -19,22 +19,45 @@ def sized(m: Machine, view: BufferV, size: Value) -> BufferV:
     Of how many is not known: ``copy(base, n)`` and ``copy(base + 4096, n)`` may share none.
     How many bytes a row has is not known: what starts at ``x[1].data_ptr()`` is taken to be that row.
     """
-    if view.flavor is not Flavor.POINTER:
-        return view
-    match view.region:
-        case () if m.sizes.get(view.id) not in (None, symbol_of(size)):
-            first = 0
-        case (Interval(lo, hi),) if hi == UNBOUNDED:
-            first = lo
-        case _:
-            return view
+    first = _first(m, view, symbol_of(size))
     match size:
+        case _ if first is None:
+            return view
         case ConstV(int() as known):
             return BufferV(view.id, (Interval(first, first + known),), view.flavor)
         case SymV():
             return BufferV(view.id, (Shifted(str(first)),), view.flavor)
         case _:
             return view
+
+
+def rows(m: Machine, view: BufferV, pitch: Value, width: Value, height: Value) -> BufferV:
+    """As many bytes of each row from where a pointer points; rows without a gap are bytes in a piece.
+
+    ``base + column * width`` on another stream fills what lies between the rows.
+    """
+    match pitch, width, height:
+        case ConstV(int() as apart), ConstV(int() as wide), ConstV(int() as count) if apart == wide:
+            return sized(m, view, ConstV(wide * count))
+        case ConstV(int() as apart), ConstV(int() as wide), ConstV(int() as count) if (
+            0 < wide < apart and (first := _first(m, view, None)) is not None
+        ):
+            return BufferV(view.id, (Rows(first, wide, apart, count),), view.flavor)
+        case _:
+            return sized(m, view, SymV(symbols.Binary("*", symbol_of(pitch), symbol_of(height))))
+
+
+def _first(m: Machine, view: BufferV, size: symbols.Symbol | None) -> int | None:
+    """The byte at which a pointer points, where ``size`` bytes from there are a part of the allocation."""
+    if view.flavor is not Flavor.POINTER:
+        return None
+    match view.region:
+        case () if m.sizes.get(view.id) not in (None, size):
+            return 0
+        case (Interval(lo, hi),) if hi == UNBOUNDED:
+            return lo
+        case _:
+            return None
 
 
 def from_there(view: BufferV) -> BufferV:

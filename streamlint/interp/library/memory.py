@@ -11,6 +11,7 @@ from streamlint.interp.library import (
     axes,
     copies,
     devices,
+    extents,
     grouped,
     handoffs,
     kernel_arguments,
@@ -109,6 +110,14 @@ def _made(call: Call, effect: fx.Copies, makes: Space, src: BufferV | None, stre
     return m.no_surer(made, call.told)
 
 
+def _extent(call: Call, effect: fx.Copies, end: BufferV, at: int) -> BufferV:
+    """What is copied of one end of a copy: bytes, or rows that lie apart."""
+    if effect.pitches is None:
+        return call.sized(end, effect.count)
+    pitch, width, height = (call.value(name) for name in (effect.pitches[at], "width", "height"))
+    return extents.rows(call.m, end, pitch, width, height)
+
+
 def _copies(call: Call, effect: fx.Copies, dst: BufferV, src: BufferV | None, stream: StreamV) -> None:
     m = call.m
     if effect.placed and m.space(dst).on_host and (src is None or m.space(src).on_host):
@@ -121,8 +130,8 @@ def _copies(call: Call, effect: fx.Copies, dst: BufferV, src: BufferV | None, st
         to_host = _by_kind(call, dst, src)
         copies.on_stream(
             m,
-            call.sized(dst, effect.count),
-            call.sized(src, effect.count),
+            _extent(call, effect, dst, 0),
+            _extent(call, effect, src, 1),
             stream.id,
             call.span,
             blocking=_blocks(call, effect, stream, dst),
