@@ -292,7 +292,9 @@ def _settled(other: Judged, use: OpId, operands: Container[int], later: Op) -> b
         isinstance(candidate, KeepAlive) and candidate.buffer in buffers and candidate.stream == stream
         for candidate in other.trace.ops
     )
+    # if self.stream is None: the copy allocates where its owner uses it, and nothing has to be ordered.
     return kept or any(
         other.hb.ordered(use, number).verdict is Verdict.YES
         for number in other.places.get(place_of(later), ())
+        if stream is None or allocated(other, number, stream) is None
     )
