@@ -14,6 +14,7 @@ from streamlint.rules.base import is_entry, is_read_by_caller, is_return, readab
 from streamlint.trace import (
     Alloc,
     Barrier,
+    BufferId,
     Copy,
     CudaCall,
     Doubt,
@@ -39,7 +40,7 @@ from streamlint.trace import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Container, Iterator, Sequence
 
     from streamlint.interp.entries.runs import Run
     from streamlint.rules.base import Judged, Problem
@@ -112,14 +113,14 @@ def guessed(judged: Judged, problem: Problem) -> set[Doubt]:
 
     Also where one of them is an unresolved call, and the code tells that it uses nothing on a stream: by a
     wait behind it, or because the memory is on the host (``data = reader.read(i); data.pin_memory()``).
-    Nor is a pair sure of a path that has answered a test otherwise than it has shown.
+    Nor is a pair sure that uses memory of which its path has answered a test otherwise than it has shown.
     A kernel that was seen to be launched is no such call, whatever it does with its arguments.
     """
     if problem.earlier is None:
         return set()
-    if judged.trace.refuted:
-        return {Doubt.GUESSED}
     earlier, later = judged.op(problem.earlier), judged.op(problem.later)
+    if any(_uses(op, judged.trace.contradicted) for op in (earlier, later)):
+        return {Doubt.GUESSED}
     both = Doubt.OPAQUE in earlier.doubts & later.doubts and not _have_changed_places(earlier, later)
     used_on = stream_of(later)
     # with torch.cuda.stream(comm): comm.wait_stream(torch.cuda.current_stream()): there is something to wait
@@ -141,6 +142,10 @@ def guessed(judged: Judged, problem: Problem) -> set[Doubt]:
     used = evidence.memory_of(judged, problem) if any(isinstance(op, Launch) for op in calls) else []
     on_host = bool(used) and all(judged.trace.buffers[number].space.on_host for number in used)
     return {Doubt.GUESSED} if on_host else set()
+
+
+def _uses(op: Op, buffers: Container[BufferId]) -> bool:
+    return isinstance(op, (Launch, Copy, HostAccess)) and any(one.buffer in buffers for one in op.accesses)
 
 
 def _have_changed_places(earlier: Op, later: Op) -> bool:

@@ -411,9 +411,9 @@ class Trace:
     """Parameters that the callers of this path set otherwise than they are by default."""
     unseen: tuple[int, ...] = ()
     """In front of which ops calls of unseen code stand, made for what they do: ``backend.finish()``."""
-    refuted: bool = False
-    """Whether something on the path shows that a test was answered wrongly: ``isinstance(out, dict)`` was
-    taken to be false, and then somebody takes ``out["logits"]``. No run of the code is like that."""
+    contradicted: frozenset[BufferId] = frozenset()
+    """Memory of which the path has answered a test wrongly: ``isinstance(out, dict)`` was taken to be false,
+    and then somebody takes ``out["logits"]``. No run of the code is like that."""
     spelled: Spellings = field(default_factory=Spellings)
     """How the functions that it comes by write its streams, events and memory."""
 

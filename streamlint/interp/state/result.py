@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from streamlint import ir
 from streamlint.interp.state import spelling, symbols
 from streamlint.interp.state.budgets import LIMITS
-from streamlint.trace import Trace
+from streamlint.interp.state.values import BufferV
+from streamlint.trace import BufferId, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,9 +33,22 @@ def trace_of(m: Machine) -> Trace:
         unseen=tuple(m.unseen),
         left_elements=m.left_elements,
         flags=frozenset(_flags(m)),
-        refuted=bool(m.oracle.refuted),
+        contradicted=frozenset(_contradicted(m)),
         spelled=spelling.of(m),
     )
+
+
+def _contradicted(m: Machine) -> Iterator[BufferId]:
+    """Memory of which a test was answered otherwise than what is done with it shows, and what is in it."""
+    refuted = m.oracle.refuted.keys()
+    wrong = [thing for thing, tests in m.denied.items() if not refuted.isdisjoint(tests)]
+    for thing in wrong:
+        if isinstance(thing, symbols.Memory):
+            yield BufferId(thing.number)
+    if wrong:
+        for place, role in m.roles.items():
+            if isinstance(role, BufferV) and any(symbols.contains(place, thing) for thing in wrong):
+                yield role.id
 
 
 def _flags(m: Machine) -> Iterator[str]:
