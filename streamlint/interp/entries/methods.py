@@ -269,7 +269,7 @@ def prepared(project: Project, module: ir.Module, construction: Construction, to
     for decl in callers_first(list(cls.methods.values())):
         if decl.name not in public or told.was_prepared(decl.qualname):
             continue
-        reach = histories.reach(decl.name)
+        reach = histories.reach(decl.name).union(*map(histories.reach, histories.filled_by(decl.name)))
         if not (touching.surely(project, module, reach) or _asks_others(project, module, cls, reach)):
             continue
         if not project.budgets.allows_entries(MOST_QUIET, quiet + 1, cls.qualname):

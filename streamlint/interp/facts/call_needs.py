@@ -94,6 +94,11 @@ class Histories:
             order.append(name)
         return tuple(order[:-1]) if self._fits(len(order) - 1) else ()
 
+    def filled_by(self, name: str) -> tuple[str, ...]:
+        """Of the methods before one, those that fill what it takes from: ``return self.queue.get()``."""
+        taken = self._uses(name).reads
+        return tuple(other for other in self.before(name) if taken & self._uses(other).parts)
+
     def needs(self, name: str, earlier: str) -> bool:
         """Whether a method uses what only another one has set: by itself it works with what is not known.
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.frozen import frozen
-from streamlint.interp.facts import classes, decorators, scopes, touching, writes
+from streamlint.interp.facts import classes, decorators, own_makers, scopes, touching, writes
 from streamlint.interp.state.budgets import Most
 from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.scope import Target
@@ -225,7 +225,7 @@ def _guessed(project: Project, scope: Scope, name: str) -> ir.ClassDecl | None:
         and _is_enough(project, one, used)
         and all(_takes(project, one, call, member) for member, call in calls.items())
         and _has_members(project, one, names)
-        and all(_holds_queue(project, one, member) for member in queues)
+        and all(own_makers.holds_queue(project, one, member) for member in queues)
     ]
     if CALL in names:
         said = next((param.annotation for param in scope.function.params if param.name == name), None)
@@ -318,19 +318,6 @@ class _Use:
 
 
 _OF_QUEUES = host.SIGNALS[MonitorKind.QUEUE] | host.WAITS[MonitorKind.QUEUE]
-
-
-def _holds_queue(project: Project, cls: ir.ClassDecl, name: str) -> bool:
-    """Whether methods of a class put a queue into an attribute: ``self.output = queue.Queue(4)``."""
-    module = project.module(cls.module)
-    scopes_of = (
-        scopes.scope_of(module, decl, one)
-        for one in project.ancestors(cls)[0]
-        for decl in one.methods.values()
-        if module is not None and name in decl.stored
-    )
-    held = (e for scope in scopes_of if scope is not None for e in writes.on_receiver(project, scope, name))
-    return any(isinstance(e, ir.Call) and f"queue.{ir.called(e)}" in host.QUEUES for e in held)
 
 
 def _members(project: Project, scope: Scope, param: str, seen: set[tuple[Span, str]]) -> Iterator[_Use]:

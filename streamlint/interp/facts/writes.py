@@ -60,8 +60,7 @@ def of_text(body: tuple[ir.Stmt, ...]) -> Writes:
             case ir.Assign(targets=(ir.Seq(items=items),), value=value):
                 for position, item in enumerate(items):
                     if _is_first(items, position):
-                        part = ir.Index(node.span, value, ir.Const(node.span, position))
-                        _note(writes, item, Written(part, inside))
+                        _note(writes, item, Written(_part(value, position, len(items)), inside))
             case ir.Bind(name=name, value=value):
                 writes.names.setdefault(name, []).append(Written(value, inside))
             case ir.Return(value=value) if value is not None and not inside:
@@ -114,6 +113,17 @@ def _walk(writes: Writes, target: ir.Expr, source: ir.Expr) -> None:
                 _walk(writes, item, _element(source))
         case _:
             pass
+
+
+def _part(value: ir.Expr, position: int, count: int) -> ir.Expr:
+    """What stands at a place of several: ``Queue()`` of ``self.asked, self.done = Queue(), deque()``."""
+    match value:
+        case ir.Seq(items=items) if len(items) == count and not any(
+            isinstance(one, ir.Star) for one in items
+        ):
+            return items[position]
+        case _:
+            return ir.Index(value.span, value, ir.Const(value.span, position))
 
 
 def _element(source: ir.Expr) -> ir.Expr:

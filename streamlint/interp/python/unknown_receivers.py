@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import models
-from streamlint.interp.facts import makers
+from streamlint.interp.facts import makers, own_makers
 from streamlint.interp.library import (
     autograd,
     collectives,
@@ -44,7 +44,7 @@ from streamlint.models import host, members, python, vocabulary
 from streamlint.models import torch as torch_model
 from streamlint.models.operands import CAPTURES_BY_HAND
 from streamlint.models.schema import Lib, Role
-from streamlint.trace import Evidence, Space
+from streamlint.trace import Evidence, MonitorKind, Space
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -79,7 +79,7 @@ def _method(
     for kind in (_of_module, _of_maker, _of_stream_or_event, mappings.method):
         if (answer := kind(m, receiver, name, args, kwargs, span)) is not None:
             return answer
-    if escape.waits(name, args):
+    if escape.waits(name, args) and not _is_own(m, receiver, name):
         # An unknown thing is waited for: it may be any event or stream seen so far.
         streams = collectives.ordered_by(m, receiver.symbol) or escape.all_streams(m)
         func = symbols.Attr(receiver.symbol, name)
@@ -91,6 +91,20 @@ def _method(
     stored = [value for key, value in m.roles.items() if symbols.is_under(key, receiver.symbol)]
     holds = (*receiver.holds, *stored)
     return unresolved.opaque(m, symbols.Attr(receiver.symbol, name), args, kwargs, span, holds=holds)
+
+
+def _is_own(m: Machine, receiver: SymV, name: str) -> bool:
+    """Whether the host waits for a queue, or a thread, that another method of the object makes.
+
+    ``def start(self): self.ready = Queue()``, and ``self.ready.get()``: what somebody waits for who puts into
+    it, stands there.
+    """
+    owner = m.owners.get(receiver.symbol)
+    if owner is None:
+        return False
+    if name in host.WAITS[MonitorKind.QUEUE]:
+        return own_makers.holds_queue(m.project, *owner)
+    return name in python.THREAD_METHODS and own_makers.holds_thread(m.project, *owner)
 
 
 def _of_module(

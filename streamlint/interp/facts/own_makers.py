@@ -1,0 +1,55 @@
+"""What methods of a class make for its object, by their text: queues, and threads that run its methods."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint import ir
+from streamlint.interp.facts import scopes, writes
+from streamlint.models import host, python
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from streamlint.interp.state.project import Project
+    from streamlint.interp.state.scope import Scope
+
+
+def holds_queue(project: Project, cls: ir.ClassDecl, name: str) -> bool:
+    """Whether methods put a queue into an attribute: ``self.output = queue.Queue(4)``."""
+    return any(f"queue.{ir.called(call)}" in host.QUEUES for _, call in _makers(project, cls, name))
+
+
+def holds_thread(project: Project, cls: ir.ClassDecl, name: str) -> bool:
+    """Whether methods put a thread into an attribute that runs one of them, and nothing else does.
+
+    ``self.worker = threading.Thread(target=self.load, daemon=True)``
+    """
+    threads = [
+        f"threading.{ir.called(call)}" in python.THREADS and _runs_own(scope, call)
+        for scope, call in _makers(project, cls, name)
+    ]
+    return bool(threads) and all(threads)
+
+
+def _runs_own(scope: Scope, call: ir.Call) -> bool:
+    for arg in call.args:
+        match arg:
+            case ir.Arg(keyword="target", value=ir.Attr(value=ir.Name(id=owner), name=method)):
+                return owner == scope.receiver and scope.cls is not None and method in scope.cls.methods
+            case _:
+                pass
+    return False
+
+
+def _makers(project: Project, cls: ir.ClassDecl, name: str) -> Iterator[tuple[Scope, ir.Call]]:
+    module = project.module(cls.module)
+    if module is None:
+        return
+    for one in project.ancestors(cls)[0]:
+        for decl in one.methods.values():
+            scope = scopes.scope_of(module, decl, one) if name in decl.stored else None
+            if scope is not None:
+                for made in writes.on_receiver(project, scope, name):
+                    if isinstance(made, ir.Call):
+                        yield scope, made
