@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
+from string import digits
 from typing import TYPE_CHECKING
 
 from streamlint.frozen import replace
@@ -94,6 +95,9 @@ def _described(e: ast.expr, source: Source) -> str:
             return f"what `{name}` gives"
         case ast.Call(func=func):
             return _described(func, source)
+        case ast.Name(id=name) if source.has(kind := name.rstrip(digits)):
+            # Policy0, an object that no variable holds where the message is.
+            return f"{'an' if kind[0].lower() in 'aeiou' else 'a'} `{kind}`"
         case _:
             return ""
 

@@ -64,6 +64,13 @@ and ``Identity``, which may return what they are given, and layers that return s
 OF_LAYERS = frozenset({"Sequential", LAYERS["TransformerEncoderLayer"], LAYERS["TransformerDecoderLayer"]})
 """What modules compute that are made of others, whose parameters they list."""
 
+WITH_PARAMETERS = OF_LAYERS | {
+    function
+    for name, function in LAYERS.items()
+    if name.startswith("Conv") or name.endswith("Linear") or "Embedding" in name or "Norm" in name
+}
+"""What layers compute that have parameters, as long as they are not told to have none."""
+
 MAY_BE_IN_PLACE = frozenset(
     "ReLU ReLU6 LeakyReLU ELU SELU CELU Hardtanh Hardswish Hardsigmoid SiLU Mish".split()
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.interp.state import names, symbols
-from streamlint.interp.state.values import BufferV
+from streamlint.interp.state.values import BufferV, SymV
 from streamlint.models import torch as model
 from streamlint.models import torch_layers
 
@@ -29,6 +29,33 @@ def own(m: Machine, owner: Symbol, *, layer: bool) -> list[BufferV]:
         if isinstance(role, BufferV) and symbols.is_under(key, owner) and _is_owned(owner, key, layer=layer)
     )
     return list(dict.fromkeys(view for view in found if isinstance(view, BufferV)))
+
+
+def of_whole(m: Machine, part: Symbol) -> list[BufferV]:
+    """What stands for the parameters of a part that only its whole has listed, if any.
+
+    ``Adam(net.parameters())``, and ``net.head(x)``. It is the first that was listed: which of them the part
+    has is not known, and who changes one of them for its part waits for that one.
+    """
+    for place, role in m.roles.items():
+        match place, role:
+            case symbols.Item(symbols.Attr(whole, listing), symbols.Const(value=0)), BufferV():
+                if listing == model.PARAMETERS_OF_MODULE and _is_part(m, part, whole):
+                    view = names.settle(m, role)
+                    return [view] if isinstance(view, BufferV) else []
+            case _:
+                pass
+    return []
+
+
+def _is_part(m: Machine, part: Symbol, whole: Symbol) -> bool:
+    match whole:
+        case symbols.Thing(number=int() as number) if number in m.heap:
+            held = m.heap[number]
+            parts = (value.symbol for value in held.attrs.values() if isinstance(value, SymV))
+            return held.symbol is whole and part in parts
+        case _:
+            return symbols.is_under(part, whole)
 
 
 def _is_owned(owner: Symbol, symbol: Symbol, *, layer: bool) -> bool:

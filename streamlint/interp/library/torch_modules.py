@@ -237,13 +237,16 @@ def _is_ready(m: Machine, module: HeapV) -> bool:
     )
 
 
-def reads_own(m: Machine, owner: Symbol, span: Span, *, layer: bool = False) -> None:
+def reads_own(m: Machine, owner: Symbol, span: Span, *, layer: bool = False, computes: str = "") -> None:
     """Calling a module reads what it owns by then, on the current stream: ``net.bias.data = b; net(x)``."""
+    owned = module_memory.own(m, owner, layer=layer)
+    shared = not owned and computes in torch_layers.WITH_PARAMETERS
+    if shared:
+        owned = module_memory.of_whole(m, owner)
     # A module of which nothing is known may leave out some of it; it keeps none of it anew.
-    doubts = frozenset() if layer else frozenset({Doubt.OPAQUE})
+    doubts = frozenset() if layer and not shared else frozenset({Doubt.OPAQUE})
     # What was moved to the host comes back by then: shelf.unload(name), then shelf.run(name, x).
-    there = (v for v in module_memory.own(m, owner, layer=layer) if not m.space(v).on_host)
-    accesses = [reading(v, doubts) for v in there]
+    accesses = [reading(v, doubts) for v in owned if not m.space(v).on_host]
     if accesses:
         tensors.launch(m, span, accesses, "call of the module")
 

@@ -204,7 +204,8 @@ def _in_hooks(
         hooks.of_parts(m, module, args, span)
     hooks.before_call(m, module, args, span)
     torch_modules.runs_parts(m, symbol, args, span)
-    torch_modules.reads_own(m, symbol, span, layer=layer)
+    computes = module.computes if isinstance(module, SymV) else ""
+    torch_modules.reads_own(m, symbol, span, layer=layer, computes=computes)
     return hooks.after_call(m, module, args, runs(), span)
 
 
