@@ -333,6 +333,8 @@ class Facts:
     """Where the events were made that some path records ..."""
     records: set[Span] = field(default_factory=set)
     """... and where it records them."""
+    unrecorded: dict[Span, Event] = field(default_factory=dict)
+    """Events that some path makes, hands to no caller, and never records, by where they are made."""
     needed: set[Span] = field(default_factory=set)
     """Waits that order something on some path."""
     ends: Ends = field(default_factory=Ends)
@@ -346,5 +348,8 @@ class Facts:
                 self.records.add(op.at.span)
                 if (made := trace.events[op.event].span) is not None:
                     self.recorded.add(made)
+            for event in trace.events.values():
+                if event.span is not None and event.is_named and not (event.handed or event.earlier):
+                    self.unrecorded.setdefault(event.span, event)
         self.ends.add(run.traces, run.entry.owner)
         self.needed |= run.needed

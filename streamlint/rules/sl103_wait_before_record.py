@@ -89,20 +89,26 @@ def _has_other_threads(judged: Judged, lane: LaneId, event: Event) -> bool:
 
 
 def _empty_waits(judged: Judged) -> Iterator[OpId]:
-    """The first execution of each wait that never sees a record."""
-    seen: set[Span] = set()
-    empty: dict[Span, OpId] = {}
+    """The first execution of each wait that never sees a record, for each place that makes its events.
+
+    One that serves others as well (``for event in context.events: event.wait()``) sees the records of these:
+    they tell nothing of an event that another statement has made, and that no record follows.
+    """
+    seen: set[tuple[Span, Span | None]] = set()
+    empty: dict[tuple[Span, Span | None], OpId] = {}
+    recorded = {op.event for op in judged.trace.ops if isinstance(op, Record)}
     for number, op in enumerate(judged.trace.ops):
         if not isinstance(op, (Wait, SyncEvent)):
             continue
         event = judged.trace.events[op.event]
         if event.span is None:
             continue
+        made = event.span if op.event not in recorded else None
         if judged.hb.record_seen_by(OpId(number)) is not None:
-            seen.add(op.at.span)
+            seen |= {(op.at.span, event.span), (op.at.span, None)}
         else:
-            empty.setdefault(op.at.span, OpId(number))
-    yield from (number for place, number in empty.items() if place not in seen)
+            empty.setdefault((op.at.span, made), OpId(number))
+    yield from (number for key, number in empty.items() if key not in seen)
 
 
 RULE = Rule(
@@ -118,7 +124,8 @@ RULE = Rule(
 Reports a wait on an event (by a stream or by the host) that comes before the event is recorded for
 the first time, or may come before another thread records it: where that thread has given no sign since.
 Also reports an event that is recorded while a group of NCCL calls is open: they are queued when the group
-ends, behind the event.
+ends, behind the event; and one that a function makes and puts away (`context.events.append(event)`) for
+others who wait for it, where nothing in sight records it.
 
 ## Why is this bad?
 Waiting for an event that was never recorded is a no-op that reports success. The order that the

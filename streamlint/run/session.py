@@ -183,11 +183,13 @@ class Session:
         elif self.tree.warm is not None:
             self.tree.warm.ran[path] = tuple(ran)
         together = Together(module, facts, text_order.Text(module), self._elsewhere)
-        findings = (
+        findings = [
             together.finding(item)
             for item in found
             if not (cut and item.on_every_path) and together.holds(item)
-        )
+        ]
+        if only is None and not cut:
+            findings += together.of_unrecorded(found)
         merged = merge((_less_sure(f) for f in findings) if cut else findings, self.statement)
         merged = tuple(words.of_source(finding, self._text) for finding in merged)
         plans = None if cut else self._plans(merged, at_fault)

@@ -17,12 +17,14 @@ from streamlint.finding import Confidence
 from streamlint.frozen import replace
 from streamlint.interp.entries import starts
 from streamlint.interp.facts import passed_on, recorded, text_order
+from streamlint.judging import unrecorded
 from streamlint.judging.call_ends import OpenEnd, TwoStreams, Unawaited
 from streamlint.models import vocabulary
 from streamlint.run import searches
+from streamlint.run.unrecorded import Unrecorded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from streamlint.finding import Finding
     from streamlint.judging.call_ends import Fact, Facts
@@ -45,6 +47,10 @@ class Together:
     elsewhere: Elsewhere
     recorded: dict[tuple[str, str], bool] = field(default_factory=dict)
     """Whether files other than one record an event of a name."""
+    unrecorded: Unrecorded = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.unrecorded = Unrecorded(self.module, self.elsewhere)
 
     def holds(self, item: Conditional) -> bool:
         """Whether it leaves a finding."""
@@ -69,6 +75,12 @@ class Together:
             and self._is_called_elsewhere(self.module, item.pending_at)
         )
         return replace(finding, confidence=Confidence.POSSIBLE) if seen else finding
+
+    def of_unrecorded(self, found: Sequence[Conditional]) -> Iterator[Finding]:
+        """Findings about events that nothing records, and for which no path shows a wait."""
+        known = self.facts.recorded | {unrecorded.waited_for(item.finding) for item in found}
+        events = (event for place, event in self.facts.unrecorded.items() if place not in known)
+        yield from self.unrecorded.findings(events)
 
     def _shows(self, fact: Fact) -> bool:
         """Whether the entries show it, with what other code may wait for."""
@@ -126,6 +138,8 @@ class Together:
         function that waits the calls in question are those that no path has reached.
         """
         name = event.name.partition("[")[0]
+        if not event.earlier and self.unrecorded.put_away(event) is not None:
+            return False
         if event.earlier and ":" in name:
             # An argument: whoever passes it has another name for it.
             return True

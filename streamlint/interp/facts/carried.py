@@ -6,17 +6,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.frozen import frozen
 from streamlint.interp.state.values import ClassV
-from streamlint.models import python
+from streamlint.models import python, vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from streamlint.interp.state.project import Project
+    from streamlint.source import Span
 
 
 @frozen()
@@ -46,6 +48,8 @@ class Use:
     """Attributes of the function's own object that are other events."""
     kept: set[str] = field(default_factory=set)
     """Further attributes that it is given to."""
+    own: set[int] = field(default_factory=set)
+    """Expressions that stand for an event which was made right before, by their ``id``."""
 
     def follow(self) -> None:
         """Finds the variables and attributes to which it goes."""
@@ -55,7 +59,7 @@ class Use:
             for node in ir.walk(self.body, functions=True):
                 for target, value in _flows(node):
                     if self._is_it(value):
-                        self._give(target)
+                        self.give(target)
 
     def does_more(self) -> bool:
         """Whether it does more with it than to make, keep and test it, to let it go, and what is harmless."""
@@ -65,13 +69,31 @@ class Use:
             match node:
                 case ir.Unread():
                     return True
-                case ir.Name() | ir.Attr() if self._is_named(node):
+                case ir.Name() | ir.Attr() | ir.Call() if self._is_named(node):
                     mentions.add(id(node))
                 case _:
                     pass
             for part in self._harmless(node):
                 harmless.update(id(inner) for inner in self._chain(part))
-        return not mentions <= harmless
+        return not mentions <= harmless | self.own
+
+    def waits(self) -> Iterator[Span]:
+        """Where it is waited for, or asked whether it is complete."""
+        for node in ir.walk(self.body, functions=True):
+            if isinstance(node, ir.Call) and ir.called(node) in vocabulary.ORDERS - vocabulary.RECORDS:
+                owner = (node.func.value,) if isinstance(node.func, ir.Attr) else ()
+                if any(self._is_it(part) for part in (*owner, *(arg.value for arg in node.args))):
+                    yield node.span
+
+    def forget_own(self) -> None:
+        """Takes records of events that were made on the spot for harmless.
+
+        ``events.append(torch.cuda.Event())``, then ``events[-1].record()``: that is another event.
+        """
+        for node in (self.body, *ir.walk(self.body, functions=True)):
+            for block in (node, *ir.children(node)):
+                if isinstance(block, tuple):
+                    self.own.update(_records_of_new(block))
 
     def _is_named(self, e: ir.Expr) -> bool:
         match e:
@@ -80,6 +102,8 @@ class Use:
             case ir.Attr(value=ir.Name(id=owner), name=name) if owner == self.receiver:
                 return name in self.attributes | self.kept and name not in self.of_receiver
             case ir.Attr(name=name):
+                return name in self.attributes | self.kept
+            case ir.Call(func=ir.Name(id="getattr"), args=(_, ir.Arg(value=ir.Const(value=name)), *_)):
                 return name in self.attributes | self.kept
             case _:
                 return False
@@ -91,7 +115,7 @@ class Use:
     def _chain(self, e: ir.Expr | None) -> Iterator[ir.Expr]:
         """The mentions by which an expression gives it: ``self.done`` of ``self.done[k]``."""
         match e:
-            case ir.Name() | ir.Attr() if self._is_named(e):
+            case ir.Name() | ir.Attr() | ir.Call() if self._is_named(e):
                 yield e
             case ir.Index(value=value) | ir.Star(value=value) | ir.Await(value=value) | ir.Bind(value=value):
                 yield from self._chain(value)
@@ -117,17 +141,17 @@ class Use:
             case _:
                 pass
 
-    def _give(self, target: ir.Expr) -> None:
+    def give(self, target: ir.Expr) -> None:
         match target:
             case ir.Name(id=name):
                 self.aliases.add(name)
             case ir.Attr(name=name):
                 self.kept |= {name} - self.attributes
             case ir.Index(value=value) | ir.Star(value=value):
-                self._give(value)
+                self.give(value)
             case ir.Seq(items=items):
                 for item in items:
-                    self._give(item)
+                    self.give(item)
             case _:
                 pass
 
@@ -183,6 +207,34 @@ def _is_of_result(target: ir.Expr) -> bool:
     while isinstance(target, (ir.Attr, ir.Index)):
         target = target.value
     return isinstance(target, ir.Call)
+
+
+def _records_of_new(block: Sequence[object]) -> Iterator[int]:
+    """The lists in ``events[-1].record()`` right behind ``events.append(torch.cuda.Event())``."""
+    for before, behind in pairwise(block):
+        match before, behind:
+            case (
+                ir.Eval(value=ir.Call(func=ir.Attr(value=filled, name="append"), args=(made,))),
+                ir.Eval(value=ir.Call(func=ir.Attr(value=ir.Index(value=of, index=last), name=name))),
+            ) if (
+                isinstance(made.value, ir.Call)
+                and ir.called(made.value) in vocabulary.MAKES_EVENT
+                and name in vocabulary.RECORDS
+                and _is_last(last)
+                and "?" not in ir.dotted(filled)
+                and ir.dotted(of) == ir.dotted(filled)
+            ):
+                yield id(of)
+            case _:
+                pass
+
+
+def _is_last(index: ir.Expr) -> bool:
+    match index:
+        case ir.Const(value=-1) | ir.Unary(op="-", operand=ir.Const(value=1)):
+            return True
+        case _:
+            return False
 
 
 def _flows(node: object) -> Iterator[tuple[ir.Expr, ir.Expr]]:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import ir
+from streamlint.frozen import frozen, replace
 from streamlint.interp.facts import text_order
 from streamlint.interp.facts.carried import Purpose, Use
-from streamlint.models import vocabulary
+from streamlint.models import python, vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from streamlint.interp.state.project import Project
+    from streamlint.source import Span
 
 _RECORDS = Purpose(
     harmless=vocabulary.WAITS_FOR_EVENT | (vocabulary.ORDERS - vocabulary.RECORDS), objects=False
@@ -37,6 +39,63 @@ def by_others(project: Project, module: ir.Module, name: str, owner: str) -> boo
             names |= use.kept
         if names == known:
             return False
+
+
+@frozen()
+class PutAway:
+    """What text does with an event that the function which makes it puts away for others."""
+
+    put_into: frozenset[str]
+    """Names under which its maker lets objects hold it, or a container with it ..."""
+    attributes: frozenset[str]
+    """... with those that other code gives it."""
+    waits: tuple[Span, ...] = ()
+    """Where text waits for what has such a name."""
+
+
+def put_away(project: Project, module: ir.Module, maker: str, made: Span) -> PutAway | None:
+    """Where the function that makes an event puts it; None if it may do more with it, or keeps it.
+
+    ``event = torch.cuda.Event()``, ``context.events.append(event)``. What a constructor makes, the methods of
+    its object record.
+    """
+    decl = next((one for one in ir.all_functions(module) if _is_in(maker, one.qualname)), None)
+    function = ir.code_of(decl) if decl is not None and decl.name != "__init__" else None
+    if function is None:
+        return None
+    use = Use(project, module, function.body, frozenset(), _RECORDS)
+    for node in ir.walk(function.body, functions=True):
+        if isinstance(node, ir.Assign) and isinstance(node.value, ir.Call) and node.value.span == made:
+            for target in node.targets:
+                use.give(target)
+        elif isinstance(node, ir.Call) and ir.called(node) in python.CONTAINER_METHODS:
+            owner = node.func.value if isinstance(node.func, ir.Attr) else None
+            if owner is not None and any(getattr(arg.value, "span", None) == made for arg in node.args):
+                use.give(owner)
+    use.follow()
+    kept = frozenset(use.kept)
+    return PutAway(kept, kept) if kept and not use.does_more() else None
+
+
+def _is_in(maker: str, function: str) -> bool:
+    return maker == function or maker.startswith(f"{function}.<locals>.")
+
+
+def further(project: Project, module: ir.Module, known: PutAway) -> PutAway | None:
+    """The same with what a module tells; None if it may record the event."""
+    while True:
+        names, waits = known.attributes, set(known.waits)
+        for use in _uses(project, module, names, "", ""):
+            use.receiver = ""
+            use.follow()
+            use.forget_own()
+            if use.does_more():
+                return None
+            names |= use.kept
+            waits.update(use.waits())
+        before, known = known, replace(known, attributes=names, waits=tuple(sorted(waits)))
+        if known == before:
+            return known
 
 
 def _uses(project: Project, module: ir.Module, names: frozenset[str], name: str, owner: str) -> Iterator[Use]:

@@ -58,15 +58,24 @@ def waits(name: str, args: Sequence[Value]) -> bool:
             return name in WAITING
 
 
-def through(m: Machine, values: Iterable[Value], span: Span, name: str, *, handles: bool = False) -> None:
+def through(
+    m: Machine,
+    values: Iterable[Value],
+    span: Span,
+    name: str,
+    *,
+    handles: bool = False,
+    records: bool = True,
+) -> None:
     """Marks the streams behind ``values`` as possibly ordered by the call ``name``.
 
     ``handles``: also streams of which it got a bare handle, as a call does that gets no memory of a
-    device to work on (``driver.synchronize(lane.cuda_stream)``).
+    device to work on (``driver.synchronize(lane.cuda_stream)``). ``records``: whether it may record events.
     """
     reached = _reached(m, values)
     streams = list(dict.fromkeys(_streams(m, reached, handles=handles)))
-    _may_be_recorded(m, reached, span)
+    if records:
+        _may_be_recorded(m, reached, span)
     graphs = tuple(dict.fromkeys(value.id for value in reached if isinstance(value, GraphV)))
     if streams:
         streams += [stream for (_, _, lane), stream in m.current.items() if lane == m.lane]

@@ -24,7 +24,7 @@ from streamlint.interp.state.values import (
     Value,
     symbol_of,
 )
-from streamlint.models import cuda_driver, cuda_runtime, host, readers, vocabulary
+from streamlint.models import cuda_driver, cuda_runtime, host, python, readers, vocabulary
 from streamlint.models import torch as torch_model
 from streamlint.models.schema import Lib
 from streamlint.trace import (
@@ -110,7 +110,9 @@ def opaque(
     launched = _launched(m, values, views)
     if not launched:
         handles = all(m.space(view).on_host for view in views)
-        escape.through(m, [*values, *holds], span, spelling.called(m, span) or name, handles=handles)
+        told = spelling.called(m, span) or name
+        kept = _is_put_into_attribute(function)
+        escape.through(m, [*values, *holds], span, told, handles=handles, records=not kept)
     if not views and (_is_made_for_effect(m, function, of_python=of_python) or _may_wait(function)):
         m.unseen.append(len(m.ops))
     registered = _is_registered(m, function)
@@ -149,6 +151,15 @@ def _keeps(m: Machine, last: str, values: list[Value], *, launched: bool) -> boo
     """
     keeps = last in host.HANDOFF_METHODS or _is_class(last) or _is_getter(m, last, values)
     return keeps and not (launched and any(isinstance(value, StreamV) and value.raw for value in values))
+
+
+def _is_put_into_attribute(function: str | Symbol) -> bool:
+    """``context.events.append(event)``: who records it then, gets at it by that name."""
+    match function:
+        case symbols.Attr(symbols.Attr() | symbols.Item(symbols.Attr()), name):
+            return name in python.CONTAINER_METHODS
+        case _:
+            return False
 
 
 def _keeping(m: Machine, function: str | Symbol, held: list[Value], span: Span) -> Value:
