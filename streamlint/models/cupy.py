@@ -346,6 +346,9 @@ VIEWS = frozenset(
 )
 """Methods, attributes and functions that share the memory of their array (``ravel`` may copy)."""
 
+TRANSPOSES = frozenset("T mT transpose swapaxes moveaxis rollaxis".split())
+"""Views whose elements stand in another order than in memory, mostly."""
+
 SPLITS = frozenset("split array_split hsplit vsplit dsplit".split())
 
 META = frozenset(

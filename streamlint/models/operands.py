@@ -36,6 +36,9 @@ MAY_RETURN_OPERAND = CONVERSIONS | frozenset(
 )
 """Operators that give back their operand where there is nothing to do: ``x.contiguous() is x``."""
 
+FILLS_GAPS = frozenset({"contiguous", "ascontiguousarray"})
+"""... and those that copy what has gaps between its elements."""
+
 _COPIES = frozenset({"clone", "pin_memory", "detach"})
 
 

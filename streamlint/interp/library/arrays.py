@@ -16,6 +16,7 @@ from streamlint.interp.library import (
     in_place,
     kernel_places,
     kernels,
+    layout,
     operations,
     stream_values,
     tensors,
@@ -48,6 +49,7 @@ from streamlint.models import dali as dali_model
 from streamlint.models import numba as numba_model
 from streamlint.models import opencv as opencv_model
 from streamlint.models import pylibcudf as cudf_model
+from streamlint.models.operands import FILLS_GAPS
 from streamlint.models.schema import Lib
 from streamlint.trace import (
     Access,
@@ -88,7 +90,7 @@ def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
     if name == "device" and view.flavor in (Flavor.DEVICE_ARRAY, Flavor.WARP_ARRAY):
         return devices.of_memory(m, view)
     if name in cupy_model.VIEW_ATTRIBUTES:
-        return view
+        return _viewed(m, view, name)
     if name in _meta(view):
         return SymV(symbols.Attr(symbol_of(view), name))
     return MethodV(view, name)
@@ -96,6 +98,13 @@ def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
 
 def _meta(view: BufferV) -> frozenset[str]:
     return _META.get(view.flavor, cupy_model.META)
+
+
+def _viewed(m: Machine, view: BufferV, name: str) -> BufferV:
+    """``x.T``, ``cp.swapaxes(x, 0, 1)``: the same memory, whose elements may stand in another order."""
+    if name in cupy_model.TRANSPOSES:
+        m.forms.turned.add(view.id)
+    return view
 
 
 def method(
@@ -107,7 +116,7 @@ def method(
     if name == array_interface.DLPACK:
         return handoffs.exported(m, view, names.settle(m, kwargs.get("stream", NONE)), span)
     if name in _VIEWS:
-        return view
+        return _viewed(m, view, name)
     if name in cupy_model.SPLITS:
         return _parts(m, view)
     if view.flavor is Flavor.DALI_OUTPUT:
@@ -184,7 +193,7 @@ def cupy_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, Va
     if last in cupy_model.TAKES_CAPSULES:
         return _from_dlpack(m, first, span)
     if first and last in cupy_model.VIEWS:
-        return BufferV(first[0].id, first[0].region, Flavor.DEVICE_ARRAY)
+        return _viewed(m, BufferV(first[0].id, first[0].region, Flavor.DEVICE_ARRAY), last)
     if first and last in cupy_model.SPLITS:
         return _parts(m, first[0])
     if first and last == "copyto":
@@ -262,7 +271,8 @@ def _is_numpys(m: Machine, view: BufferV) -> bool:
 def _adopt(m: Machine, name: str, view: BufferV, kwargs: dict[str, Value], span: Span) -> Value:
     """A device array taken by CuPy."""
     handoffs.by_interface(m, view, Lib.CUPY, span, name)
-    if name == "array" and copies.is_true(m, kwargs.get("copy", ConstV(True)), span, "copy"):
+    copied = name == "array" and copies.is_true(m, kwargs.get("copy", ConstV(True)), span, "copy")
+    if copied or (name in FILLS_GAPS and layout.has_gaps(m, view)):
         return operator(m, name, [view], {}, span)
     return BufferV(view.id, view.region, Flavor.DEVICE_ARRAY)
 

@@ -11,12 +11,14 @@ from streamlint.interp.library import axes, dtypes, forms
 from streamlint.interp.state import symbols
 from streamlint.interp.state.values import ApiV, BufferV, ConstV, Value, symbol_of, told
 from streamlint.models import torch as model
-from streamlint.models.operands import CONVERTS_TO, MAY_RETURN_OPERAND
+from streamlint.models.operands import CONVERTS_TO, FILLS_GAPS, MAY_RETURN_OPERAND
+from streamlint.trace import UNBOUNDED, Interval, SymbolSlice
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from streamlint.interp.state.machine import Machine
+    from streamlint.trace import Region, Selector
 
 QUESTION = "is_contiguous"
 _NO = 1
@@ -51,11 +53,32 @@ def may_return_operand(m: Machine, view: BufferV, name: str) -> bool:
     """
     if name not in MAY_RETURN_OPERAND:
         return False
-    if name == "contiguous":
-        asked = symbols.Call(symbols.Attr(symbol_of(view), QUESTION), ())
-        has_gaps = view.id in m.forms.turned or len(view.region) > 1 or m.oracle.memo.get(asked) == _NO
-        return not has_gaps
+    if name in FILLS_GAPS:
+        return not has_gaps(m, view)
     return not dtypes.is_other(m, view, CONVERTS_TO.get(name))
+
+
+def has_gaps(m: Machine, view: BufferV) -> bool:
+    """Whether a view is known not to be one piece of memory, in the order of its elements."""
+    asked = symbols.Call(symbols.Attr(symbol_of(view), QUESTION), ())
+    return view.id in m.forms.turned or _leaves_out(view.region) or m.oracle.memo.get(asked) == _NO
+
+
+def _leaves_out(region: Region) -> bool:
+    """Whether a part of each of several rows is left out: ``x[:, :n]``, and not ``x[k, :n]``."""
+    several = [at for at, part in enumerate(region) if _is_several(part)]
+    return bool(several) and any(part not in _ALL for part in region[several[0] + 1 :])
+
+
+def _is_several(part: Selector) -> bool:
+    match part:
+        case Interval(lo, hi):
+            return hi - lo != 1
+        case _:
+            return isinstance(part, SymbolSlice)
+
+
+_ALL = (Interval(0, UNBOUNDED), SymbolSlice(None, None))
 
 
 def answer(m: Machine, view: BufferV, options: Collection[object]) -> ConstV | None:
