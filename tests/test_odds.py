@@ -73,6 +73,65 @@ def test_a_helper_of_another_file_that_does_both_is_as_sure_as_elsewhere(tmp_pat
     assert max(one.rank for one in found) >= Confidence.LIKELY.rank
 
 
+LANES = """
+import torch
+
+
+def current():
+    return torch.cuda.current_stream()
+
+
+def shown(rows):
+    return rows.shape
+"""
+FALLING_OFF = """
+import torch
+import lanes
+
+copies = torch.cuda.Stream()
+done = torch.cuda.Event()
+
+
+def begin(page: torch.Tensor, host: torch.Tensor):
+    with torch.cuda.stream(copies):
+        host.copy_(page, non_blocking=True)
+        page.data = host
+    done.record(copies)
+
+
+def offload(page: torch.Tensor, host: torch.Tensor):
+    copies.wait_stream(lanes.current())
+    begin(page, host)
+
+
+def swap(page: torch.Tensor, host: torch.Tensor):
+    copies.wait_stream(torch.cuda.current_stream())
+    begin(page, host)
+    lanes.shown(page)
+
+
+class Filler:
+    def __init__(self):
+        self.side = torch.cuda.Stream()
+
+    def _fill(self, page):
+        self.side.wait_stream(lanes.current())
+        with torch.cuda.stream(self.side):
+            page.fill_(1.0)
+
+    def fill(self, page: torch.Tensor):
+        return self._fill(page)
+"""
+
+
+def test_a_call_that_comes_to_its_end_hands_out_nothing_where_another_file_returned(tmp_path: Path) -> None:
+    (tmp_path / "lanes.py").write_text(LANES, encoding="utf-8")
+    (tmp_path / "program.py").write_text(FALLING_OFF, encoding="utf-8")
+    gone, filled = _found(tmp_path, "SL401"), _found(tmp_path, "SL101")
+    assert gone["begin", 1].rank >= Confidence.LIKELY.rank
+    assert filled["Filler._fill", 1].rank >= Confidence.LIKELY.rank
+
+
 LAYERS = """
 def scaled(x, weight):
     return x * weight

@@ -257,6 +257,8 @@ def run_function(
         m.calls.pop()
         m.frames.pop()
         monitors.drop_aside(m, frame.env.names.values(), span)
+    # What the functions that it called have returned, it does not hand out.
+    m.last_return = None
     return NONE
 
 
