@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.frozen import replace
-from streamlint.interp.entries import given_back, handed, ordering, repetition
+from streamlint.interp.entries import given_back, handed, ordering, repetition, taken
 from streamlint.interp.entries.pairs import (
     MOST_PAIRED,
     MOST_PAIRS,
@@ -386,6 +386,25 @@ def met_again(project: Project, module: ir.Module, construction: Construction, t
         if not told.was_run(entry.label):
             shown = told.shows_order(cls, calls)
             yield replace(entry, needs_earlier=True, order_in_sight=shown)
+
+
+def taking(project: Project, module: ir.Module, construction: Construction, told: Told) -> Iterator[Entry]:
+    """Sequences in which a method that does nothing by itself hands out what earlier calls fill aside."""
+    cls = construction.cls
+    filling = [calls for label, calls in told.filling if label.startswith(f"{cls.qualname}.")]
+    if not filling:
+        return
+    methods = methods_of(project, cls)
+    number = 0
+    for order in taken.sequences(module, methods, filling):
+        entry = sequence(project, module, construction, order, methods, repeat=False)
+        if _label(cls, order[-1:]) in told.busy or told.was_run(entry.label):
+            continue
+        number += 1
+        if not project.budgets.allows_entries(taken.MOST_TAKEN, number, cls.qualname):
+            return
+        shown = told.shows_order(cls, [decl.name for decl in order])
+        yield replace(entry, needs_earlier=True, order_in_sight=shown)
 
 
 def walked(project: Project, module: ir.Module, construction: Construction, told: Told) -> Iterator[Entry]:

@@ -16,6 +16,11 @@ from streamlint.trace import (
     HostEffect,
     KeepAlive,
     Launch,
+    Record,
+    SyncDevice,
+    SyncEvent,
+    SyncStream,
+    Wait,
     launches_graph,
 )
 
@@ -26,7 +31,7 @@ if TYPE_CHECKING:
     from streamlint.interp.entries.runs import Run
     from streamlint.interp.state.frames import Driven
     from streamlint.source import Span
-    from streamlint.trace import Trace
+    from streamlint.trace import EventId, StreamId, Trace
 
 
 @dataclass(slots=True)
@@ -64,6 +69,8 @@ class Told:
     methods called."""
     following: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
     """Entries of several methods whose last call did something that can be unordered, with the methods."""
+    filling: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
+    """Entries whose last call leaves memory of a device behind that is filled aside, with the methods."""
     handed: dict[str, tuple[ir.ClassDecl, ...]] = field(default_factory=dict)
     """Classes of what entries hand out with work under way in it."""
     launching: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
@@ -107,6 +114,8 @@ class Told:
             self.meeting.append(order)
         if len(set(calls)) > 1 and any(map(_last_is_busy, run.traces)):
             self.following.append(order)
+        if calls and any(map(_fills_aside, run.traces)):
+            self.filling.append(order)
 
     def note_judged(self, run: Run) -> None:
         """Keeps the order of calls of a program in which nothing is wrong: it is one to be used in."""
@@ -225,6 +234,34 @@ def _meets_the_first(trace: Trace) -> bool:
 def _last_is_busy(trace: Trace) -> bool:
     last = max((op.at.call for op in trace.ops), default=0)
     return is_busy([op for op in trace.ops if op.at.call == last])
+
+
+def _fills_aside(trace: Trace) -> bool:
+    """Whether the last call leaves memory of a device behind that another stream than the current one fills.
+
+    No stream, and not the host, has waited for that since: who takes the memory would have to.
+    """
+    last = max((op.at.call for op in trace.ops), default=0)
+    filling: set[StreamId] = set()
+    recorded: dict[EventId, StreamId] = {}
+    for op in trace.ops:
+        match op:
+            case Launch(stream=stream) | Copy(stream=stream) if op.at.call == last > 0:
+                written = (access.buffer for access in op.accesses if access.mode.writes)
+                aside = not trace.streams[stream].is_default
+                if aside and not all(trace.buffers[number].space.on_host for number in written):
+                    filling.add(stream)
+            case Record(stream=stream, event=event):
+                recorded[event] = stream
+            case Wait(event=event) | SyncEvent(event=event) if event in recorded:
+                filling.discard(recorded[event])
+            case SyncStream(stream=stream):
+                filling.discard(stream)
+            case SyncDevice():
+                filling.clear()
+            case _:
+                pass
+    return bool(filling)
 
 
 def _launches(trace: Trace) -> bool:

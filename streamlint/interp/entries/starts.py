@@ -88,6 +88,7 @@ def module_runs(
             yield from started(methods.replaced(project, module, construction, told))
             yield from started(methods.dropping(project, module, construction, told))
             yield from started(methods.met_again(project, module, construction, told))
+            yield from started(methods.taking(project, module, construction, told))
             yield from started(methods.walked(project, module, construction, told))
             yield from started(hooked.of_class(project, module, construction))
             yield from started(trained.of_class(project, module, construction, told))
