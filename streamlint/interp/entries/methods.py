@@ -270,12 +270,14 @@ def prepared(project: Project, module: ir.Module, construction: Construction, to
         if decl.name not in public or told.was_prepared(decl.qualname):
             continue
         reach = histories.reach(decl.name).union(*map(histories.reach, histories.filled_by(decl.name)))
-        if not (touching.surely(project, module, reach) or _asks_others(project, module, cls, reach)):
+        users = _users_of_what_it_needs(project, module, histories, decl.name)
+        if not (
+            users or touching.surely(project, module, reach) or _asks_others(project, module, cls, reach)
+        ):
             continue
         if not project.budgets.allows_entries(MOST_QUIET, quiet + 1, cls.qualname):
             return
-        for every in (False, True):
-            before = histories.before(decl.name, every=every)
+        for before in _preparing(histories, decl.name, users):
             entry = sequence(
                 project,
                 module,
@@ -289,6 +291,28 @@ def prepared(project: Project, module: ir.Module, construction: Construction, to
                 quiet = 0 if entry.label in told.busy else quiet + 1
             if entry.label in told.busy:
                 break
+
+
+def _preparing(histories: Histories, name: str, users: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """The calls that may come before one, until it does something: what it needs, then what uses that too."""
+    yield histories.before(name)
+    yield histories.before(name, every=True)
+    for user in users:
+        before = histories.before(user)
+        if name not in before:
+            yield (*before, user)
+
+
+def _users_of_what_it_needs(
+    project: Project, module: ir.Module, histories: Histories, name: str
+) -> list[str]:
+    """The methods that work with streams on what a method needs, and what only calls set.
+
+    ``def finish(self): return self.rows.numpy().sum()``, behind ``set_up()`` and ``start(x)``, which copies
+    into ``self.rows``.
+    """
+    sharing = histories.sharing(name)
+    return [other for other in sharing if touching.surely(project, module, histories.reach(other))]
 
 
 def _asks_others(project: Project, module: ir.Module, cls: ir.ClassDecl, names: frozenset[str]) -> bool:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp.facts import decorators
+from streamlint.interp.facts import assigned_first, decorators
+from streamlint.interp.facts.assigned_first import Asked
 from streamlint.interp.state.budgets import Most
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ class Uses:
     """What a method does with the attributes of its object, with the methods of its own that it calls."""
 
     reads: set[str] = field(default_factory=set)
+    asked: Asked = field(default_factory=Asked)
+    """Which of them it needs, and which it has assigned first itself."""
     grows: set[str] = field(default_factory=set)
     """Attributes of which it fills a part: ``self.queue.append(x)``, ``self.group.events[i] = event``."""
     aside: set[str] = field(default_factory=set)
@@ -108,12 +111,23 @@ class Histories:
         uses = self._uses(name)
         return bool(self._uses(earlier).fills & uses.reads - uses.fills - self._uses("__init__").fills)
 
+    def sharing(self, name: str) -> Iterator[str]:
+        """The public methods that use some of what a method needs and only calls set."""
+        missing = self._missing(name)
+        return (
+            other for other in self._public_names() if other != name and missing & self._uses(other).reads
+        )
+
+    def _missing(self, name: str) -> set[str]:
+        """What only others set is empty at first; a constructor that sets an attribute has filled it."""
+        uses = self._uses(name)
+        return set(uses.asked.needed - uses.grows - self._uses("__init__").fills)
+
     def _require(self, name: str, order: list[str], asked: set[str]) -> None:
         """Puts a method behind those that it needs."""
         asked.add(name)
         uses = self._uses(name)
-        # What only others set is empty at first; a constructor that sets an attribute has filled it.
-        missing = uses.reads - uses.grows - self._uses("__init__").fills
+        missing = self._missing(name)
         states = self._needed_states(uses)
         while missing or states:
             for done in order:
@@ -190,6 +204,7 @@ class Histories:
         function = ir.code_of(decl)
         if function is None or not function.params or decorators.is_static(decl):
             return
+        uses.asked = uses.asked.with_base(assigned_first.of_method(function, self._asked_by))
         receiver = function.params[0].name
         written: set[int] = set()
         held_by = _variables(function, receiver)
@@ -215,6 +230,9 @@ class Histories:
                     uses.texts.add(text)
                 case _:
                     pass
+
+    def _asked_by(self, name: str) -> Asked | None:
+        return self._uses(name).asked if name in self._methods else None
 
     def _state(self, e: ir.Expr) -> str | None:
         """A state as code names it: ``"started"``, ``State.STARTED``."""

@@ -59,7 +59,7 @@ from streamlint.models import host, python
 from streamlint.models.classes import PARAMETERS
 from streamlint.models.cuda_driver import HANDLE_TYPES
 from streamlint.models.schema import NewEvent, NewStream
-from streamlint.trace import MonitorKind, Space
+from streamlint.trace import MonitorKind, Origin, Space
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -265,7 +265,7 @@ def _of_values(
             items = elements.listed(m, first)
             if isinstance(first, HeapV):
                 m.heap[first.id].counted = True
-            if items is not None:
+            if items is not None and not _may_be_one(m, first, items):
                 return ConstV(len(items))
             told = objects.told_by_class(m, first, python.TELLS_SIZE, span)
             return told or text.converted(name, args) or given_by("len", first)
@@ -297,6 +297,18 @@ def _of_values(
             raise PathEnds
         case _:
             return None
+
+
+def _may_be_one(m: Machine, value: Value, keys: list[Value]) -> bool:
+    """Whether a dict or set has several addresses of memory that came from outside: they may be one.
+
+    ``owners[x.untyped_storage().data_ptr()] = x`` for each ``x``, and ``if len(owners) != 1: raise ...``.
+    """
+    held = m.heap[value.id] if isinstance(value, HeapV) else None
+    if held is None or held.shape not in (Shape.DICT, Shape.SET):
+        return False
+    addresses = (key.id for key in keys if isinstance(key, BufferV) and key.flavor is Flavor.POINTER)
+    return sum(m.buffers[number].origin is not Origin.ALLOCATED for number in addresses) > 1
 
 
 def _arith(op: str, args: list[Value]) -> Value:
