@@ -82,6 +82,10 @@ class Unawaited:
     work: Span
     name: str = ""
     """The stream that works, if other code may wait for that by its name."""
+    by_host: bool = False
+    """Whether the host goes on in another call: what only makes streams wait orders nothing for that ..."""
+    ended_by: frozenset[str] = frozenset()
+    """... nor what these methods wait for, after which the object is used no more."""
 
 
 Fact: TypeAlias = OpenEnd | TwoStreams | Unawaited
@@ -115,6 +119,9 @@ class Ends:
     same stream."""
     queues: dict[Span, list[_Queue]] = field(default_factory=dict)
     """What was queued on a stream where work stands: the events recorded behind it, somebody may wait for."""
+    finished: dict[Span, set[str]] = field(default_factory=dict)
+    """The calls from outside in which the host waits for work, or a stream for that of another one than the
+    current: who has that may wait for it on the host."""
     awaited: set[Span] = field(default_factory=set)
     """Where the events are made that somebody waits for, or asks, on some path."""
     ran: dict[Span, dict[_Queue, int]] = field(default_factory=dict)
@@ -124,15 +131,22 @@ class Ends:
     """Streams given to objects that wait for the current one somewhere, or are waited for by it, or get
     memory of it to keep."""
 
-    def add(self, traces: Iterable[Trace], owner: str) -> None:
+    def add(
+        self, traces: Iterable[Trace], owner: str, called_in: Callable[[int], str] = lambda _: ""
+    ) -> None:
+        """``called_in`` has the method that a call from outside is of."""
         for trace in traces:
-            _Reader(self, trace, owner).read()
+            _Reader(self, trace, owner, called_in).read()
 
     def show(self, fact: Fact, may_be_awaited: Callable[[Event], bool]) -> bool:
         """Whether no path of the module supplies the order that an end misses, or two streams are two."""
         match fact:
             case TwoStreams():
                 return fact in self.apart
+            case Unawaited(work, by_host=True, ended_by=ended_by):
+                waiting = self.finished.get(work, set()) - ended_by
+                announced = bool(self.events_behind(work))
+                return announced and not waiting and not self._is_awaited(work, may_be_awaited)
             case Unawaited(work):
                 return bool(self.events_behind(work)) and self._is_left(work, may_be_awaited)
             case OpenEnd(returned=True, work=work):
@@ -156,9 +170,10 @@ class Ends:
         ]
 
     def _is_left(self, work: Span, may_be_awaited: Callable[[Event], bool]) -> bool:
-        return work not in self.waited and not any(
-            event.span in self.awaited or may_be_awaited(event) for event in self.events_behind(work)
-        )
+        return work not in self.waited and not self._is_awaited(work, may_be_awaited)
+
+    def _is_awaited(self, work: Span, may_be_awaited: Callable[[Event], bool]) -> bool:
+        return any(event.span in self.awaited or may_be_awaited(event) for event in self.events_behind(work))
 
     def was_judged(self, end: OpenEnd | Unawaited, place: Span) -> bool:
         """Whether some path came by a wait or record after the work, so that it is known what it orders."""
@@ -173,9 +188,12 @@ class _Reader:
     ends: Ends
     trace: Trace
     owner: str
+    called_in: Callable[[int], str]
     queued: dict[StreamId, _Queue] = field(default_factory=dict)
     settled: dict[StreamId, int] = field(default_factory=dict)
-    """How much of what a stream was given somebody has waited for."""
+    """How much of what a stream was given somebody has waited for ..."""
+    finished: dict[StreamId, int] = field(default_factory=dict)
+    """... and how much may be complete for the host."""
     records: dict[EventId, tuple[StreamId, int]] = field(default_factory=dict)
     """The stream of an event's last record, and how much was queued there."""
     wrote: dict[BufferId, Launch | Copy] = field(default_factory=dict)
@@ -205,7 +223,8 @@ class _Reader:
                     self._await(op.event)
                 case SyncStream():
                     self._ran(op.at.span, op.stream)
-                    self._join(op.stream, op.at)
+                    # losses.item() is called for its answer, and not to let a copy come to its end.
+                    self._join(op.stream, op.at, by_host=op.purpose is Purpose.ORDER)
                 case SyncDevice(purpose=Purpose.ORDER):
                     for stream in self.trace.streams:
                         self._settle(stream, op.at)
@@ -257,7 +276,9 @@ class _Reader:
         if waiting is not None and source != waiting:
             self._note(self.ends.forked, waiting)
         if source is not None and source != waiting:
-            self._join(source, at, count)
+            # side.wait_stream(torch.cuda.current_stream()) begins something, and ends nothing for the host.
+            is_fork = waiting is not None and self.trace.streams[source].kind is StreamKind.CURRENT
+            self._join(source, at, count, by_host=not is_fork)
 
     def _are_two(self, *told_apart: StreamId) -> None:
         for given, other in permutations([self.trace.streams[stream] for stream in told_apart], 2):
@@ -269,19 +290,31 @@ class _Reader:
             self._settle(stream)
             self._note(self.ends.forked, stream)
 
-    def _join(self, stream: StreamId, at: Site, count: int | None = None) -> None:
+    def _join(self, stream: StreamId, at: Site, count: int | None = None, *, by_host: bool = True) -> None:
         self._note(self.ends.joined, stream)
-        self._settle(stream, at, count)
+        self._settle(stream, at, count, by_host=by_host)
 
-    def _settle(self, stream: StreamId, at: Site | None = None, count: int | None = None) -> None:
+    def _settle(
+        self, stream: StreamId, at: Site | None = None, count: int | None = None, *, by_host: bool = True
+    ) -> None:
         """Somebody waits for what a stream was given so far; without ``at``, no place that waits is known."""
-        first = self.settled.get(stream, 0)
+        self.ends.waited.update(one.span for one in self._waited_for(self.settled, stream, at, count))
+        if by_host:
+            call = self.called_in(at.call) if at is not None else ""
+            for one in self._waited_for(self.finished, stream, at, count):
+                self.ends.finished.setdefault(one.span, set()).add(call)
+
+    def _waited_for(
+        self, before: dict[StreamId, int], stream: StreamId, at: Site | None, count: int | None
+    ) -> list[Site]:
+        """What nobody has waited for before, of what a stream was given."""
+        first = before.get(stream, 0)
         last = len(self._queue(stream).work) if count is None else count
-        if last > first:
-            work = self._queue(stream).work[first:last]
-            begun = _begun_again(work, at) if at is not None else 0
-            self.ends.waited.update(one.span for one in work[begun:])
-            self.settled[stream] = last
+        if last <= first:
+            return []
+        before[stream] = last
+        work = self._queue(stream).work[first:last]
+        return work[_begun_again(work, at) if at is not None else 0 :]
 
     def _note(self, places: set[Span], stream: StreamId) -> None:
         span = self.trace.streams[stream].span
@@ -351,5 +384,5 @@ class Facts:
             for event in trace.events.values():
                 if event.span is not None and event.is_named and not (event.handed or event.earlier):
                     self.unrecorded.setdefault(event.span, event)
-        self.ends.add(run.traces, run.entry.owner)
+        self.ends.add(run.traces, run.entry.owner, run.entry.called_in)
         self.needed |= run.needed

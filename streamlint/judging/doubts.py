@@ -286,6 +286,10 @@ def _of_calls_between(judged: Judged, problem: Problem, first: OpId, run: Run) -
         doubts.add(Doubt.RESULT if run.entry.of_handle else Doubt.SOME_PATHS)
     if _calls_may_order(judged, first, problem.later, run, many=many, handed=handed):
         doubts.add(Doubt.SOME_PATHS)
+    elif many and _caller_may_order(judged, earlier, later, run):
+        # Where the object keeps an event for that, it is asked apart whether anybody gets at it.
+        kept = isinstance(later, HostAccess) and _is_kept(_recorded_behind(judged, first))
+        doubts.add(Doubt.RESULT if kept else Doubt.SOME_PATHS)
     return doubts
 
 
@@ -300,8 +304,6 @@ def _calls_may_order(
     if entry.is_step and earlier.at.call == 0 and entry.outside_calls:
         # with torch.cuda.stream(self.side): self.forward(x): a step meets what the constructor has left
         # on the side stream where its caller has it run.
-        return True
-    if many and _caller_may_order(judged, earlier, later, run):
         return True
     if owners.may_order(judged, earlier, later, run):
         return True
@@ -369,6 +371,11 @@ def _is_finished_elsewhere(judged: Judged, first: OpId, later: Op, run: Run) -> 
 def _is_handed(events: Sequence[Event]) -> bool:
     """Whether the caller has one of them, and may wait for it."""
     return any(event.handed for event in events)
+
+
+def _is_kept(events: Sequence[Event]) -> bool:
+    """Whether objects or the module keep them, and no caller has one."""
+    return any(event.holders is not None for event in events) and not _is_handed(events)
 
 
 def _recorded_behind(judged: Judged, first: OpId) -> list[Event]:

@@ -12,7 +12,13 @@ from streamlint.judging import conversions, evidence, odds
 from streamlint.judging.call_ends import Fact, TwoStreams, Unawaited, is_given
 from streamlint.judging.doubts import barriers_between, guessed, settle
 from streamlint.judging.edges import missing_edge, missing_fork
-from streamlint.judging.open_ends import left_by_event, left_in_handle, open_end, read_by_caller
+from streamlint.judging.open_ends import (
+    left_by_event,
+    left_by_kept_event,
+    left_in_handle,
+    open_end,
+    read_by_caller,
+)
 from streamlint.judging.responsibility import (
     called_with_pending,
     callers_show,
@@ -162,6 +168,7 @@ def _surer(candidate: Candidate, run: Run, finding: Finding) -> tuple[Fact, Find
         unawaited := read_by_caller(judged, problem)
         or left_by_event(judged, problem, run.entry)
         or left_in_handle(judged, problem, run.entry)
+        or left_by_kept_event(judged, problem, run.entry)
     ) is not None:
         if run.entry.order_in_sight or run.entry.has_callers or run.entry.asked_by_others:
             # What becomes of the result is seen there.

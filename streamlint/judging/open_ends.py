@@ -9,7 +9,7 @@ from streamlint.judging.call_ends import OpenEnd, Unawaited
 from streamlint.judging.forgotten_ends import has_handle
 from streamlint.judging.owners import is_argument, is_of_caller, is_waited_for_by_owner, plain_name
 from streamlint.rules.base import is_entry, is_handed_out, is_read_by_caller, is_return, stream_of
-from streamlint.trace import Copy, Doubt, Launch, Origin, StreamChoice, StreamKind
+from streamlint.trace import Copy, Doubt, HostAccess, Launch, Origin, StreamChoice, StreamKind
 
 if TYPE_CHECKING:
     from streamlint.interp.entries.runs import Entry
@@ -115,6 +115,23 @@ def left_in_handle(judged: Judged, problem: Problem, entry: Entry) -> Unawaited 
     if is_handed_out(later) or first.at.call == later.at.call:
         return None
     return Unawaited(first.at.span)
+
+
+def left_by_kept_event(judged: Judged, problem: Problem, entry: Entry) -> Unawaited | None:
+    """What makes a mistake of a method by which the host uses what a copy of an earlier call may still use.
+
+    ``self.host.copy_(x, non_blocking=True); self.done.record()``, and ``self.host.sum()`` in another one: who
+    calls both may synchronize in between, but the object keeps an event for that, which nobody waits for.
+    """
+    if problem.earlier is None or Doubt.RESULT not in problem.doubts:
+        return None
+    first, later = judged.op(problem.earlier), judged.op(problem.later)
+    if not isinstance(later, HostAccess) or first.at.call == later.at.call:
+        return None
+    stream = stream_of(first)
+    known = judged.trace.streams[stream] if stream is not None else None
+    name = plain_name(known) if known is not None and known.kind is not StreamKind.CURRENT else ""
+    return Unawaited(first.at.span, name, by_host=True, ended_by=entry.ended_by)
 
 
 def read_by_caller(judged: Judged, problem: Problem) -> Unawaited | None:

@@ -129,7 +129,8 @@ WAITS_FOR_RESULT = "wait"
 """What a result of ``pool.apply_async()`` has besides."""
 HAS_ENDED = {"done": True, "ready": True, "is_alive": False}
 """Methods that ask whether a thread has ended, and what they answer if it has."""
-OF_EXECUTORS = frozenset({"submit", "map", "shutdown"})
+SHUTS_DOWN = "shutdown"
+OF_EXECUTORS = frozenset({"submit", "map", SHUTS_DOWN})
 """https://docs.python.org/3/library/concurrent.futures.html#executor-objects"""
 MAPS_OF_POOLS = {"map": False, "imap": False, "imap_unordered": False, "starmap": True}
 """Methods of pools that call a function for each element, and whether that is all its arguments."""

@@ -152,6 +152,7 @@ def sequence(
         entered_elsewhere=ordering.entered_elsewhere(project, module, construction.cls),
         forked_elsewhere=ordering.forked(project, module, construction.cls, methods),
         orders_elsewhere=elsewhere,
+        ended_by=ordering.ended_by(project, module, construction.cls, order[-1], methods),
         steps_of_ordering=ordering.steps(project, module, construction.cls, methods),
         ordered_by_hooks=not elsewhere.isdisjoint(methods.hooks),
         finished_elsewhere=frozenset().union(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp.facts import entering, joins
+from streamlint.interp.facts import endings, entering, joins
 from streamlint.interp.state.kept import Kept
 
 if TYPE_CHECKING:
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from streamlint.interp.entries.pairs import Methods
     from streamlint.interp.state.project import Project
 
+_ENDING: Kept[ir.ClassDecl, dict[str, frozenset[str]]] = Kept()
 _ORDERING: Kept[ir.ClassDecl, frozenset[str]] = Kept()
 _FORKED: Kept[ir.ClassDecl, frozenset[str]] = Kept()
 _STEPS: Kept[ir.ClassDecl, frozenset[str]] = Kept()
@@ -28,16 +29,11 @@ def elsewhere(
     methods: Methods,
 ) -> frozenset[str]:
     """The methods that order streams, other than those called: callers may call them in between."""
-
-    def find() -> frozenset[str]:
-        every = methods.by_name
-        return frozenset(name for name in every if joins.orders_for_others(module, every[name], every))
-
-    ordering = project.once(_ORDERING, cls, find)
+    ordering = _ordering(project, module, cls, methods)
     first, names = order[0], {decl.name for decl in order}
     if methods.of_autograd.issuperset(names):
         return frozenset()
-    return frozenset(
+    found = frozenset(
         decl.name
         for decl in methods.by_name.values()
         if (
@@ -47,6 +43,26 @@ def elsewhere(
         )
         and decl.name in ordering
     )
+    return found - ended_by(project, module, cls, order[-1], methods)
+
+
+def ended_by(
+    project: Project, module: ir.Module, cls: ir.ClassDecl, last: ir.FunctionDecl, methods: Methods
+) -> frozenset[str]:
+    """The methods that order streams and behind which one finds nothing to work with."""
+    ordering = _ordering(project, module, cls, methods)
+    ending = project.once(_ENDING, cls, lambda: endings.of(methods.by_name, ordering))
+    return frozenset(name for name, gone in ending.items() if not gone.isdisjoint(methods.own[last.name]))
+
+
+def _ordering(project: Project, module: ir.Module, cls: ir.ClassDecl, methods: Methods) -> frozenset[str]:
+    """The methods of a class that order streams, and leave the object its own."""
+
+    def find() -> frozenset[str]:
+        every = methods.by_name
+        return frozenset(name for name in every if joins.orders_for_others(module, every[name], every))
+
+    return project.once(_ORDERING, cls, find)
 
 
 def joined_elsewhere(

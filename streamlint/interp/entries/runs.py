@@ -87,6 +87,8 @@ class Entry:
     """Names of streams that methods of the class make wait which give them no work themselves."""
     orders_elsewhere: frozenset[str] = frozenset()
     """Methods of the class that order streams, other than those called or as callers of the first."""
+    ended_by: frozenset[str] = frozenset()
+    """Methods of the class after which the last one called would find nothing to work with."""
     steps_of_ordering: frozenset[str] = frozenset()
     """Methods of the class that another one calls, and orders or chooses streams around that."""
     ordered_by_hooks: bool = False
