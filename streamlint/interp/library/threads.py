@@ -6,12 +6,13 @@ does is placed where it starts; ``join()`` and ``result()`` order it before what
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.frozen import replace
 from streamlint.interp.facts import classes
-from streamlint.interp.library import devices, escape, feeding, tensors
+from streamlint.interp.library import devices, escape, feeding, polling, tensors
 from streamlint.interp.state import arguments, elements, lifetime, names, symbols
 from streamlint.interp.state.budgets import Most
 from streamlint.interp.state.ends import Blocked, PathEnds, Returned
@@ -139,6 +140,7 @@ def shut_down(m: Machine, pool: Symbol, span: Span) -> None:
     """``pool.shutdown()``, and the end of its block: all that it was given is done."""
     for lane in m.pools[pool].lanes:
         m.emit(Join(m.site(span), m.lane, child=lane))
+        m.polling.pop(lane, None)
 
 
 def submit(
@@ -233,6 +235,8 @@ def joined(m: Machine, thread: HeapV, span: Span, *, limited: bool = False) -> N
         join = Join(m.site(span), m.lane, child=lane, limited=limited)
         _doubt_limited(m, join)
         m.emit(join)
+        if not limited:
+            m.polling = {at: body for at, body in m.polling.items() if body.thread != thread}
         if not limited and _is_left_asleep(m, thread):
             escape.barrier(m, escape.all_streams(m), span, "the end of the thread", Doubt.BUDGET)
 
@@ -322,6 +326,13 @@ def wake(m: Machine, queue: HeapV, name: str, span: Span) -> None:
             _run(m, replace(sleeper, wakes=sleeper.wakes + 1), span)
 
 
+def set_number(m: Machine, value: HeapV, name: str, span: Span) -> None:
+    """After ``self.written += n``: the threads that ask for it go on, from their beginning."""
+    for body in polling.told(m, value, name):
+        if m.project.budgets.allows(MOST_WAKES, body.wakes + 1):
+            _run(m, replace(body, wakes=body.wakes + 1), span)
+
+
 def _run(
     m: Machine,
     body: ThreadBody,
@@ -346,10 +357,13 @@ def _run(
         if earlier is not None:
             m.threads[child] = m.threads.get(earlier, earlier)
             m.emit(Join(m.site(span), child, child=earlier))
+    first = len(m.ops)
+    result: Value = NONE
     try:
-        return m.python.call(m, body.target, body.args, body.kwargs, span)
-    except (Returned, PathEnds):
-        return NONE
+        with suppress(Returned, PathEnds):
+            result = m.python.call(m, body.target, body.args, body.kwargs, span)
+        polling.goes_on(m, body, child, idle=len(m.ops) == first)
+        return result
     except Blocked as at:
         if child in m.feeders and at.queue.id in m.feeders[child].queues:
             return NONE

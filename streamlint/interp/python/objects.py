@@ -11,6 +11,7 @@ from streamlint.interp.library import (
     devices,
     effects,
     monitors,
+    polling,
     storage,
     stream_values,
     tensor_methods,
@@ -195,6 +196,7 @@ def _instance_attribute(m: Machine, value: HeapV, name: str, span: Span) -> Valu
         if name in held.chosen and m.frame.touches and not m.constructing:
             m.oracle.asked_again(held.chosen[name])
         found = names.settle(m, held.attrs[name])
+        polling.asks(m, value, name, found)
         if isinstance(found, HeapV) and held.cls is not None:
             inside = m.heap[found.id]
             if inside.shape is Shape.DICT and not inside.entries:
@@ -309,6 +311,8 @@ def set_attribute(m: Machine, value: Value, name: str, new: Value, span: Span) -
             held.attrs[name] = new
             _note_choice(m, held, name, new)
             naming.rename(m, new, f"self.{name}" if m.frame.receiver == value else name)
+            if m.polling:
+                threads.set_number(m, value, name, span)
         case ClassV(decl):
             m.set_global(f"{decl.module}:{decl.qualname}", name, new)
         case ModuleV(module):

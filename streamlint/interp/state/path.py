@@ -247,6 +247,10 @@ class Path:
     """The last launch of a graph that has written memory anew: see ``interp/state/results.py``."""
     asleep: dict[int, list[ThreadBody]] = field(default_factory=dict)
     """Threads that wait for what is put into a queue, by its number on the heap."""
+    polling: dict[LaneId, ThreadBody] = field(default_factory=dict)
+    """Threads that wait for numbers to change ..."""
+    asked_aside: dict[LaneId, dict[tuple[int, str], None]] = field(default_factory=dict)
+    """... and for which each of the threads has asked."""
     left_asleep: list[ThreadBody] = field(default_factory=list)
     """Threads that were woken more often than is followed: how they end is not known."""
     coalescing: StreamId | None = None

@@ -77,6 +77,8 @@ class ThreadBody:
     args: list[Value]
     kwargs: dict[str, Value]
     wakes: int = 0
+    told_by: tuple[tuple[int, str], ...] = ()
+    """Objects, and their attributes with numbers for which it asks until they change."""
 
 
 @frozen(eq=False)
