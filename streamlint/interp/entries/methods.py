@@ -416,14 +416,18 @@ def met_again(project: Project, module: ir.Module, construction: Construction, t
 def taking(project: Project, module: ir.Module, construction: Construction, told: Told) -> Iterator[Entry]:
     """Sequences in which a method that does nothing by itself hands out what earlier calls fill aside."""
     cls = construction.cls
-    filling = [calls for label, calls in told.filling if label.startswith(f"{cls.qualname}.")]
+    own = f"{cls.qualname}."
+    filling = [calls for label, calls in told.filling if label.startswith(own)]
     if not filling:
         return
     methods = methods_of(project, cls)
+    # What works aside once its object is prepared for it is no method that only hands out.
+    working = {calls[-1] for label, calls in told.following if label.startswith(own)}
     number = 0
     for order in taken.sequences(module, methods, filling):
         entry = sequence(project, module, construction, order, methods, repeat=False)
-        if _label(cls, order[-1:]) in told.busy or told.was_run(entry.label):
+        last = order[-1]
+        if last.name in working or _label(cls, [last]) in told.busy or told.was_run(entry.label):
             continue
         number += 1
         if not project.budgets.allows_entries(taken.MOST_TAKEN, number, cls.qualname):
