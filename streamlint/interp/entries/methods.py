@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.frozen import replace
-from streamlint.interp.entries import given_back, handed, ordering, repetition, taken
+from streamlint.interp.entries import given_back, handed, ordering, preparing, repetition, taken
 from streamlint.interp.entries.pairs import (
     MOST_PAIRED,
     MOST_PAIRS,
@@ -267,18 +267,17 @@ def prepared(project: Project, module: ir.Module, construction: Construction, to
         return
     histories = _histories(project, module, cls, public)
     quiet = 0
-    for decl in callers_first(list(cls.methods.values())):
-        if decl.name not in public or told.was_prepared(decl.qualname):
+    own = [decl for decl in callers_first(list(cls.methods.values())) if decl.name in public]
+    asked = [(decl, preparing.works_aside(project, module, cls, histories, decl.name)) for decl in own]
+    for decl, works in sorted(asked, key=lambda one: not one[1]):
+        if told.was_prepared(decl.qualname):
             continue
-        reach = histories.reach(decl.name).union(*map(histories.reach, histories.filled_by(decl.name)))
-        users = _users_of_what_it_needs(project, module, histories, decl.name)
-        if not (
-            users or touching.surely(project, module, reach) or _asks_others(project, module, cls, reach)
-        ):
+        user = preparing.user_of_what_it_needs(project, module, histories, decl.name)
+        if not (works or user):
             continue
         if not project.budgets.allows_entries(MOST_QUIET, quiet + 1, cls.qualname):
             return
-        for before in _preparing(histories, decl.name, users):
+        for before in preparing.orders(histories, decl.name, user, works=works):
             entry = sequence(
                 project,
                 module,
@@ -292,38 +291,6 @@ def prepared(project: Project, module: ir.Module, construction: Construction, to
                 quiet = 0 if entry.label in told.busy else quiet + 1
             if entry.label in told.busy:
                 break
-
-
-def _preparing(histories: Histories, name: str, users: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """The calls that may come before one, until it does something: what it needs, then what uses that too."""
-    yield histories.before(name)
-    yield histories.before(name, every=True)
-    for user in users:
-        before = histories.before(user)
-        if name not in before:
-            yield (*before, user)
-
-
-def _users_of_what_it_needs(
-    project: Project, module: ir.Module, histories: Histories, name: str
-) -> list[str]:
-    """The methods that work with streams on what a method needs, and what only calls set.
-
-    ``def finish(self): return self.rows.numpy().sum()``, behind ``set_up()`` and ``start(x)``, which copies
-    into ``self.rows``.
-    """
-    sharing = histories.sharing(name)
-    return [other for other in sharing if touching.surely(project, module, histories.reach(other))]
-
-
-def _asks_others(project: Project, module: ir.Module, cls: ir.ClassDecl, names: frozenset[str]) -> bool:
-    """Whether a method uses one of another class that works with streams: ``self.executor.step(batch)``."""
-    return any(
-        decl.name in names and decl.name != "__init__" and touching.surely(project, module, decl.names)
-        for other in ir.all_classes(module)
-        if other is not cls
-        for decl in other.methods.values()
-    )
 
 
 def _called_from_outside(methods: Methods) -> frozenset[str]:

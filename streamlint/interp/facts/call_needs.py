@@ -111,12 +111,13 @@ class Histories:
         uses = self._uses(name)
         return bool(self._uses(earlier).fills & uses.reads - uses.fills - self._uses("__init__").fills)
 
-    def sharing(self, name: str) -> Iterator[str]:
-        """The public methods that use some of what a method needs and only calls set."""
+    def sharing(self, name: str) -> list[str]:
+        """The public methods that use what a method needs and only calls set, those that use most first."""
         missing = self._missing(name)
-        return (
-            other for other in self._public_names() if other != name and missing & self._uses(other).reads
-        )
+        shared = {
+            other: len(missing & self._uses(other).reads) for other in self._public_names() if other != name
+        }
+        return sorted((other for other in shared if shared[other]), key=lambda other: -shared[other])
 
     def _missing(self, name: str) -> set[str]:
         """What only others set is empty at first; a constructor that sets an attribute has filled it."""
