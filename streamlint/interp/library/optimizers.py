@@ -73,7 +73,9 @@ def _gradients(m: Machine, given: Iterable[Value], mode: Mode, name: str, span: 
 
     Of those on the host it is done at once: ``shard.grad = page``, where ``page`` is pinned memory.
     """
-    places = (place for one in _each(m, given) for place in _places_of_gradient(m, one))
+    given = list(given)
+    places = [place for one in _each(m, given) for place in _places_of_gradient(m, one)]
+    places += [place for one in _made_alike(m, given) for place in _of_elements(m, one)]
     put = dict.fromkeys(names.settle(m, m.roles[place]) for place in places if place in m.roles)
     views = [view for view in put if isinstance(view, BufferV)]
     accesses = [(view, Access(view.id, mode, view.region)) for view in views]
@@ -91,6 +93,26 @@ def _places_of_gradient(m: Machine, parameter: Value) -> Iterator[symbols.Symbol
             yield storage.place_of(view, "grad")
         case _:
             pass
+
+
+def _made_alike(m: Machine, given: Iterable[Value]) -> Iterator[BufferV]:
+    """What stands for the elements of lists of which it is not known how many they are."""
+    for value in given:
+        match names.settle(m, value):
+            case HeapV(number) if isinstance(sample := m.heap[number].sample, BufferV):
+                yield sample
+            case _:
+                pass
+
+
+def _of_elements(m: Machine, sample: BufferV) -> Iterator[symbols.Symbol]:
+    """Where loops have put their gradients: ``for shard, page in zip(shards, pages): shard.grad = page``."""
+    for place in m.roles:
+        match place:
+            case symbols.Attr(symbols.Memory(number=number), "grad") if number == sample.id:
+                yield place
+            case _:
+                pass
 
 
 def _reads_gradients(m: Machine, optimizer: SymV, span: Span) -> None:
