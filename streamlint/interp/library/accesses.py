@@ -9,11 +9,16 @@ from typing_extensions import assert_never
 from streamlint.interp.library import copies, handoffs, making, memory, operations
 from streamlint.interp.state import symbols
 from streamlint.interp.state.values import NONE, BufferV, ConstV, TupleV, Value, symbol_of
+from streamlint.models import members
 from streamlint.models import schema as fx
-from streamlint.trace import Access, HostAccess, KeepAlive, Mode, Purpose, Space, SyncDevice
+from streamlint.trace import Access, Doubt, HostAccess, KeepAlive, Launch, Mode, Purpose, Space, SyncDevice
 
 if TYPE_CHECKING:
     from streamlint.interp.library.call import Call
+    from streamlint.interp.state.machine import Machine
+    from streamlint.trace import BufferId
+
+_OPAQUE = frozenset({Doubt.OPAQUE})
 
 
 def work(call: Call, effect: fx.WorkEffect) -> Value | None:
@@ -98,9 +103,28 @@ def _keep_alive(call: Call, kept: BufferV | None, stream: str) -> None:
     if kept is None:
         return
     on = call.stream(stream).id
-    m.emit(KeepAlive(m.site(call.span), m.lane, buffer=kept.id, stream=on, name=call.name()))
+    at, name = m.site(call.span), call.name()
+    m.emit(KeepAlive(at, m.lane, buffer=kept.id, stream=on, name=name))
+    for whole in _may_be_part_of(m, kept):
+        m.emit(KeepAlive(at, m.lane, _OPAQUE, buffer=whole, stream=on, name=name))
     if m.space(kept) is Space.UNKNOWN:
         m.set_space(kept, Space.DEVICE)
+
+
+def _may_be_part_of(m: Machine, kept: BufferV) -> list[BufferId]:
+    """Memory of a device that a call got which gave this, and may be no operator of tensors.
+
+    ``batch = next(loader).to(device)``, then ``for t in batch.tensors(): t.record_stream(current)``.
+    """
+    for op in reversed(m.ops):
+        if isinstance(op, Launch) and any(
+            access.buffer == kept.id and access.mode.writes for access in op.accesses
+        ):
+            if members.is_tensor_method(op.name) and Doubt.OPAQUE not in op.doubts:
+                return []
+            got = dict.fromkeys(access.buffer for access in op.accesses if access.mode.reads)
+            return [number for number in got if not m.buffers[number].space.on_host]
+    return []
 
 
 def _adopt(call: Call, effect: fx.Adopts) -> Value:
