@@ -63,12 +63,17 @@ def names_module(project: Project, scope: Scope, e: ir.Expr, depth: int = _DEEPE
     return False
 
 
-def stored_by(project: Project, order: Iterable[ir.ClassDecl], name: str) -> Iterator[tuple[Scope, ir.Expr]]:
-    """What the methods of classes put into a field of their object, and where."""
+def stored_by(
+    project: Project, order: Iterable[ir.ClassDecl], name: str, *, inside: bool = False
+) -> Iterator[tuple[Scope, ir.Expr]]:
+    """What the methods of classes put into a field of their object, and where.
+
+    ``inside``: also what functions inside of them do.
+    """
     for owner in order:
         module = project.module(owner.module)
         for decl in owner.methods.values() if module is not None else ():
             scope = scope_of(module, decl, owner) if module is not None and name in decl.stored else None
             if scope is not None:
-                for value in writes.on_receiver(project, scope, name, inside=False):
+                for value in writes.on_receiver(project, scope, name, inside=inside):
                     yield scope, value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp.facts import scopes, writes
+from streamlint.interp.facts import flags
 from streamlint.models import host, python
 
 if TYPE_CHECKING:
@@ -43,13 +43,6 @@ def _runs_own(scope: Scope, call: ir.Call) -> bool:
 
 
 def _makers(project: Project, cls: ir.ClassDecl, name: str) -> Iterator[tuple[Scope, ir.Call]]:
-    module = project.module(cls.module)
-    if module is None:
-        return
-    for one in project.ancestors(cls)[0]:
-        for decl in one.methods.values():
-            scope = scopes.scope_of(module, decl, one) if name in decl.stored else None
-            if scope is not None:
-                for made in writes.on_receiver(project, scope, name):
-                    if isinstance(made, ir.Call):
-                        yield scope, made
+    for scope, made in flags.stored_by(project, project.ancestors(cls)[0], name, inside=True):
+        if isinstance(made, ir.Call):
+            yield scope, made
