@@ -82,12 +82,22 @@ def note(m: Machine, name: str, maker: str, values: Sequence[Value], span: Span)
 
     ``maker`` has made the object, if ``name`` is a method: ``context.Queue()`` of ``multiprocessing``.
     """
-    of_python = aside.OF_PROCESSES in maker.split(".")
-    if of_python and name in (aside.STARTS_PROCESS, *aside.MESSAGES):
+    of_python = has(maker)
+    if starts(name, maker) or (of_python and name in aside.MESSAGES):
         # PyTorch pickles tensors of a device as handles, and records an event for who unpacks them.
         _hand_over(m, name, values, span)
     if name in aside.MESSAGES or (of_python and name in aside.SIGNALS):
         _tell(m, name, values, span)
+
+
+def starts(name: str, maker: str) -> bool:
+    """Whether a call takes code along to another process, where it gets at no stream or event of this one."""
+    return name == aside.STARTS_PROCESS and has(maker)
+
+
+def has(maker: str) -> bool:
+    """Whether an object is there for other processes: a queue or a process of ``multiprocessing``."""
+    return aside.OF_PROCESSES in maker.split(".")
 
 
 def _hand_over(m: Machine, name: str, values: Sequence[Value], span: Span) -> None:

@@ -107,6 +107,8 @@ def opaque(
         return m.result(function, span)
     callbacks = [value for value in values if isinstance(value, CallbackV) and not value.address]
     lifetime.escapes(m, callbacks, span)
+    if processes.starts(last, made_by):
+        return _keeping(m, function, list(views), span)
     launched = _launched(m, values, views)
     if not launched:
         handles = all(m.space(view).on_host for view in views)

@@ -16,6 +16,7 @@ from streamlint.interp.library import (
     hooks,
     host_arrays,
     optimizers,
+    processes,
     stream_values,
     tensor_methods,
     tensors,
@@ -94,11 +95,13 @@ def _method(
 
 
 def _is_own(m: Machine, receiver: SymV, name: str) -> bool:
-    """Whether the host waits for a queue, or a thread, that another method of the object makes.
+    """Whether the host waits for a queue, or a thread, that another method of the object makes, or a process.
 
     ``def start(self): self.ready = Queue()``, and ``self.ready.get()``: what somebody waits for who puts into
-    it, stands there.
+    it, stands there. Another process has none of the streams and events of this one.
     """
+    if processes.has(makers.of_symbol(m, symbols.Attr(receiver.symbol, name))):
+        return True
     owner = m.owners.get(receiver.symbol)
     if owner is None:
         return False
