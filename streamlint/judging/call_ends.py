@@ -23,11 +23,13 @@ from streamlint.trace import (
     Doubt,
     Event,
     EventId,
+    HostAccess,
     KeepAlive,
     Launch,
     Op,
     Purpose,
     Record,
+    Role,
     Site,
     Stream,
     StreamId,
@@ -198,9 +200,15 @@ class _Reader:
     """The stream of an event's last record, and how much was queued there."""
     wrote: dict[BufferId, Launch | Copy] = field(default_factory=dict)
     """What has written some memory last."""
+    writing: dict[BufferId, list[tuple[StreamId, int]]] = field(default_factory=dict)
+    """All that was queued to write some memory, by its number on its stream ..."""
+    consumed: dict[tuple[StreamId, int], Op] = field(default_factory=dict)
+    """... and the use, by an unseen consumer, of what it wrote."""
 
     def read(self) -> None:
         for op in self.trace.ops:
+            if self._is_consumer(op):
+                self._consume(op)
             match op:
                 case Launch() | Copy():
                     self._add(op)
@@ -213,14 +221,10 @@ class _Reader:
                     if is_announcement(event := self.trace.events[op.event]):
                         queue = self._queue(op.stream)
                         queue.records.append((event, len(queue.work)))
-                case Wait():
+                case Wait() | SyncEvent():
                     self._ran(op.at.span, self._source(op.event))
-                    self._wait(op.event, op.stream, op.at)
-                    self._await(op.event)
-                case SyncEvent():
-                    self._ran(op.at.span, self._source(op.event))
-                    self._wait(op.event, None, op.at)
-                    self._await(op.event)
+                    self._await(op.event, op.at)
+                    self._wait(op.event, op.stream if isinstance(op, Wait) else None, op.at)
                 case SyncStream():
                     self._ran(op.at.span, op.stream)
                     # losses.item() is called for its answer, and not to let a copy come to its end.
@@ -246,6 +250,19 @@ class _Reader:
                 self.ends.waited.add(made.at.span)
             if access.mode.writes:
                 self.wrote[access.buffer] = op
+                number = len(self._queue(op.stream).work) - 1
+                self.writing.setdefault(access.buffer, []).append((op.stream, number))
+
+    def _is_consumer(self, op: Op) -> bool:
+        """Whether an unseen consumer uses there what an iterator gives, before he asks for the next one."""
+        return op.role is Role.AFTER_YIELD or (
+            op.role is Role.AFTER_CALL and self.called_in(op.at.call) == _NEXT
+        )
+
+    def _consume(self, use: Op) -> None:
+        for access in use.accesses if isinstance(use, (Launch, HostAccess)) else ():
+            for work in self.writing.get(access.buffer, ()):
+                self.consumed.setdefault(work, use)
 
     def _add(self, op: Launch | Copy) -> None:
         queue = self._queue(op.stream)
@@ -253,8 +270,11 @@ class _Reader:
             self.ends.queues.setdefault(op.at.span, []).append(queue)
         queue.add(op.at)
 
-    def _await(self, event: EventId) -> None:
-        if (made := self.trace.events[event].span) is not None:
+    def _await(self, event: EventId, at: Site) -> None:
+        source, count = self.records.get(event, (None, 0))
+        last = self.consumed.get((source, count - 1)) if source is not None else None
+        made = self.trace.events[event].span
+        if made is not None and not self._is_too_late(at, last):
             self.ends.awaited.add(made)
 
     def _queue(self, stream: StreamId) -> _Queue:
@@ -298,28 +318,48 @@ class _Reader:
         self, stream: StreamId, at: Site | None = None, count: int | None = None, *, by_host: bool = True
     ) -> None:
         """Somebody waits for what a stream was given so far; without ``at``, no place that waits is known."""
-        self.ends.waited.update(one.span for one in self._waited_for(self.settled, stream, at, count))
+        work = self._queue(stream).work
+        for number in self._waited_for(self.settled, stream, at, count):
+            if at is None or not self._is_too_late(at, self.consumed.get((stream, number))):
+                self.ends.waited.add(work[number].span)
         if by_host:
             call = self.called_in(at.call) if at is not None else ""
-            for one in self._waited_for(self.finished, stream, at, count):
-                self.ends.finished.setdefault(one.span, set()).add(call)
+            for number in self._waited_for(self.finished, stream, at, count):
+                self.ends.finished.setdefault(work[number].span, set()).add(call)
 
     def _waited_for(
         self, before: dict[StreamId, int], stream: StreamId, at: Site | None, count: int | None
-    ) -> list[Site]:
+    ) -> range:
         """What nobody has waited for before, of what a stream was given."""
         first = before.get(stream, 0)
         last = len(self._queue(stream).work) if count is None else count
         if last <= first:
-            return []
+            return range(0)
         before[stream] = last
         work = self._queue(stream).work[first:last]
-        return work[_begun_again(work, at) if at is not None else 0 :]
+        return range(first + (_begun_again(work, at) if at is not None else 0), last)
+
+    def _is_too_late(self, wait: Site, use: Op | None) -> bool:
+        """Whether what a wait is for has been used by then, without one.
+
+        ``current.wait_stream(side)``, then ``with torch.cuda.stream(side): batch = rows.to(device,
+        non_blocking=True)`` and ``return batch``, in ``__next__``: the next one waits for this batch, which
+        its consumer has used by then. So does a generator that yields it. Who gets what another call
+        returns may still wait for it.
+        """
+        if use is None:
+            return False
+        if use.role is Role.AFTER_YIELD:
+            return wait.call == use.at.call and _place_in(wait, use.at) is not None
+        return self.called_in(wait.call) == _NEXT
 
     def _note(self, places: set[Span], stream: StreamId) -> None:
         span = self.trace.streams[stream].span
         if span is not None:
             places.add(span)
+
+
+_NEXT = "__next__"
 
 
 def _begun_again(work: Sequence[Site], wait: Site) -> int:

@@ -32,10 +32,15 @@ class _Body:
     stored: tuple[tuple[str, ir.Expr], ...] = ()
     """Attributes, with what they are given."""
     calls: tuple[ir.Call, ...] = ()
+    made: frozenset[str] = frozenset()
+    """Variables that are given a stream where it is made: ``side = torch.cuda.Stream()`` ..."""
+    attributes: frozenset[str] = frozenset()
+    """... and all attributes that it mentions."""
 
     @classmethod
     def of(cls, body: object) -> _Body:
         copies, stored, calls = [], [], []
+        made, attributes = set[str](), set[str]()
         for node in ir.walk(body, functions=True):
             match node:
                 case ir.Assign(targets=targets, value=value):
@@ -43,17 +48,27 @@ class _Body:
                     copies += [(name, source) for name in names for source in _sources(value)]
                     if len(targets) == 1 and isinstance(targets[0], ir.Attr):
                         stored.append((targets[0].name, value))
+                    if isinstance(value, ir.Call) and _makes_stream(value):
+                        made.update(names)
                 case ir.Call():
                     calls.append(node)
+                case ir.Attr(name=name):
+                    attributes.add(name)
                 case _:
                     pass
-        return cls(tuple(copies), tuple(stored), tuple(calls))
+        return cls(tuple(copies), tuple(stored), tuple(calls), frozenset(made), frozenset(attributes))
+
+    def has_own(self, name: str) -> bool:
+        """Whether what it calls by this name is a stream that it makes itself."""
+        return name in self.made and name not in self.attributes
 
 
 def _sources(value: ir.Expr) -> tuple[ir.Expr, ...]:
     match value:
         case ir.Name() | ir.Attr() | ir.Index():
             return (value,)
+        case ir.Call() if _makes_stream(value):
+            return ()  # torch.cuda, of torch.cuda.Stream()
         case ir.Call(func=ir.Attr(value=owner), args=args):
             return (owner, *(arg.value for arg in args))
         case ir.Call(args=args):
@@ -116,6 +131,8 @@ class Text:
             if names.isdisjoint(decl.names) or decl.qualname.rpartition(".")[0] in others:
                 continue
             body = self._body(decl)
+            if body.has_own(name) and not decl.span.has_lines_of(made):
+                continue
             same = names | {n for n, value in body.copies if _is(names, value)}
             for call in body.calls:
                 match call.func:
@@ -382,6 +399,10 @@ def may_record(decl: ir.FunctionDecl, name: str) -> bool:
     # self.done = torch.cuda.Event(); self.done.record(): the next wait is for this one.
     made.discard(name)
     return any(made.isdisjoint(set().union(*map(_last_name, of))) for of in recorded)
+
+
+def _makes_stream(call: ir.Call) -> bool:
+    return not vocabulary.MAKES_STREAM.isdisjoint(_last_name(call.func))
 
 
 def _last_name(e: object) -> set[str]:
