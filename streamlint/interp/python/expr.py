@@ -20,6 +20,7 @@ from streamlint.interp.python import (
     conditions,
     containers,
     executors,
+    going_on,
     inner_functions,
     joined_lists,
     objects,
@@ -95,7 +96,7 @@ def evaluate(m: Machine, e: ir.Expr, *, called: bool = False) -> Value:
         case ir.Boolean():
             return boolean(m, e)
         case ir.Choice():
-            return evaluate(m, e.body if conditions.chooses(m, e) else e.orelse)
+            return _chosen(m, e)
         case ir.Comprehension():
             return comprehensions.evaluated(m, e)
         case ir.Lambda():
@@ -284,6 +285,11 @@ def boolean(m: Machine, e: ir.Boolean, first: bool | None = None) -> Value:
         if true == (e.op == "or"):
             return value
     return answer(m, e.operands[-1], first)
+
+
+def _chosen(m: Machine, e: ir.Choice) -> Value:
+    chooses = conditions.chooses(m, e, first=going_on.first_choice(m.frame, e))
+    return evaluate(m, e.body if chooses else e.orelse)
 
 
 def answer(m: Machine, e: ir.Expr, first: bool | None) -> Value:

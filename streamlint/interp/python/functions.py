@@ -8,7 +8,7 @@ from streamlint import ir
 from streamlint.frozen import replace
 from streamlint.interp.facts import classes, decorators, kinds, known, modules, patches, touching
 from streamlint.interp.library import annotated, arrays, escape, monitors, named_host, tensors, unresolved
-from streamlint.interp.python import caching, joined_lists, keywords, pipelines
+from streamlint.interp.python import caching, going_on, joined_lists, keywords, pipelines
 from streamlint.interp.state import arguments, callers, gradients, names, results, symbols
 from streamlint.interp.state.budgets import LIMITS
 from streamlint.interp.state.ends import Returned
@@ -280,6 +280,7 @@ def activation(
     frame.leads = not touched and touching.uses_touching(m.project, func.function)
     frame.follows = not touched or touching.follows(m.project, func.function)
     frame.wanted = _wanted_of(m.frame)
+    frame.gives = going_on.is_needed(m.frame)
     frame.gradless = m.frame.gradless or gradients.is_gradless(func.function)
     given = [func.receiver, *args] if func.receiver is not None else args
     bind(m, env, func, function, given, kwargs)

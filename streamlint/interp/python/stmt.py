@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from typing_extensions import assert_never
@@ -16,6 +17,7 @@ from streamlint.interp.python import (
     container_methods,
     containers,
     expr,
+    going_on,
     halves,
     inner_functions,
     keys,
@@ -44,7 +46,9 @@ if TYPE_CHECKING:
 
 
 def run_block(m: Machine, body: Sequence[ir.Stmt]) -> None:
-    for statement in body:
+    for number, statement in enumerate(body, 1):
+        if isinstance(statement, ir.Assign):
+            going_on.note(m.frame, statement, islice(body, number, None))
         run(m, statement)
 
 
@@ -180,6 +184,8 @@ def _first_arm(m: Machine, s: ir.If) -> bool | None:
     if m.frame.wanted is not None and (given := _given_at_once(s.body)) is not None:
         # As in ``if rows.numel() < self.least: return True``.
         return given == m.frame.wanted
+    if (first := going_on.first_arm(m.frame, s.body)) is not None:
+        return first
     leaves = not s.orelse and (_only_leaves(m, s) or (m.constructing and _leaves_constructor(m, s.body)))
     return False if leaves else None
 
@@ -277,6 +283,8 @@ def _nothing_returned(m: Machine) -> None:
 def _returned(m: Machine, s: ir.Return) -> Value:
     """What a statement returns, noted as the place where it is handed out."""
     _nothing_returned(m)
+    if s.value is not None:
+        going_on.hand_on(m.frame, s.value)
     result = expr.answer(m, s.value, m.frames[-1].wanted) if s.value is not None else NONE
     if m.last_return is None or not _only_hands_on(s):
         m.last_return = s.span

@@ -74,6 +74,10 @@ class Frame:
     """The call that a test consists of, and the answer by which what follows is run ..."""
     wanted: bool | None = None
     """... and for the function that is called, which answer its caller would have first."""
+    needed: ir.Call | None = None
+    """The call without whose result the statement behind it ends all ..."""
+    gives: bool = False
+    """... and for the function that is called, whether its caller needs it to give something."""
 
 
 class Driven(NamedTuple):
