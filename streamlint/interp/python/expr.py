@@ -150,6 +150,9 @@ def unary(m: Machine, e: ir.Unary) -> Value:
 
 def binary(m: Machine, op: str, left: Value, right: Value, e: ir.Binary | ir.AugAssign) -> Value:
     left, right = (_as_host_array(m, names.settle(m, side)) for side in (left, right))
+    said = _of_class(m, op, left, right, e.span)
+    if said is not None:
+        return said
     around = strides.computed(m, op, left, right) or rings.computed(m, op, left, right)
     if around is not None:
         return around
@@ -217,15 +220,23 @@ def _of_sequences(m: Machine, op: str, left: Value, right: Value, span: Span) ->
 
 _MOST_TIMES = 64
 """How often something is repeated of which all elements are known."""
-_METHODS = {"+": "__add__", "@": "__matmul__", "*": "__mul__"}
+_METHODS = {"+": "add", "-": "sub", "*": "mul", "@": "matmul", "/": "truediv", "//": "floordiv", "%": "mod"}
+
+
+def _of_class(m: Machine, op: str, left: Value, right: Value, span: Span) -> Value | None:
+    """What the class of an object says of an operator: ``operator @ vector``, whatever ``vector`` is."""
+    if op not in _METHODS:
+        return None
+    for mine, other, prefix in ((left, right, ""), (right, left, "r")):
+        if isinstance(mine, HeapV) and m.heap[mine.id].shape is Shape.INSTANCE:
+            method = classes.method(m, mine, f"__{prefix}{_METHODS[op]}__")
+            if method is not None:
+                return calls.call(m, method, [other], {}, span)
+    return None
 
 
 def _of_unknown(m: Machine, op: str, left: Value, right: Value, span: Span) -> Value:
-    """What the class of an object says, or what stands for a result of which nothing is known."""
-    if isinstance(left, HeapV) and m.heap[left.id].shape is Shape.INSTANCE:
-        method = classes.method(m, left, _METHODS.get(op, ""))
-        if method is not None:
-            return calls.call(m, method, [right], {}, span)
+    """What stands for a result of which nothing is known."""
     if guesses.is_captured(m) and guesses.evidence(m, op, left, right):
         # A graph takes it up now: it cannot wait for what later code shows.
         views = [_as_tensor(m, side) for side in (left, right)]
