@@ -132,6 +132,9 @@ HAS_ENDED = {"done": True, "ready": True, "is_alive": False}
 SHUTS_DOWN = "shutdown"
 OF_EXECUTORS = frozenset({"submit", "map", SHUTS_DOWN})
 """https://docs.python.org/3/library/concurrent.futures.html#executor-objects"""
+AS_COMPLETED = "concurrent.futures.as_completed"
+WAIT_FOR_FUTURES = "concurrent.futures.wait"
+"""https://docs.python.org/3/library/concurrent.futures.html#module-functions"""
 MAPS_OF_POOLS = {"map": False, "imap": False, "imap_unordered": False, "starmap": True}
 """Methods of pools that call a function for each element, and whether that is all its arguments."""
 ENDS_POOL = frozenset({"close", "terminate"})

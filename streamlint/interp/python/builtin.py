@@ -22,6 +22,7 @@ from streamlint.interp.python import (
     conditions,
     container_methods,
     containers,
+    executors,
     fields,
     instances,
     iterators,
@@ -89,6 +90,8 @@ def _of_threads(
     """Threads, what each has for itself, and what they wait for; modules imported by a text."""
     if (thread := threads.made(m, path, args, kwargs, span)) is not None:
         return thread
+    if (waited := executors.of_module(m, path, args, kwargs, span)) is not None:
+        return waited
     if path == thread_local.PATH:
         return thread_local.make(m)
     if path.startswith("asyncio."):

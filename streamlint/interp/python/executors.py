@@ -8,7 +8,15 @@ from streamlint.interp.library import threads
 from streamlint.interp.python import alike, containers, objects
 from streamlint.interp.state import elements, loop_steps, names, symbols
 from streamlint.interp.state.values import NONE, TRUE, ApiV, GeneratorV, HeapV, SymV, TupleV, Value
-from streamlint.models.python import ENDS_POOL, GIVES_STEPS, MAPS_OF_POOLS, OF_EXECUTORS, OF_POOLS
+from streamlint.models.python import (
+    AS_COMPLETED,
+    ENDS_POOL,
+    GIVES_STEPS,
+    MAPS_OF_POOLS,
+    OF_EXECUTORS,
+    OF_POOLS,
+    WAIT_FOR_FUTURES,
+)
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -35,6 +43,19 @@ def method(
             threads.shut_down(m, pool, span)
         return NONE
     return None
+
+
+def of_module(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value | None:
+    """``as_completed(futures)``, ``wait(futures)``; None for other functions, and where one ends the wait."""
+    if path == AS_COMPLETED and args:
+        return args[0]
+    futures = elements.listed(m, args[0]) if path == WAIT_FOR_FUTURES and len(args) == 1 else None
+    if not futures or "return_when" in kwargs:
+        return None
+    for future in futures:
+        if isinstance(future, HeapV) and threads.is_thread(m, future):
+            threads.joined(m, future, span, limited="timeout" in kwargs)
+    return TupleV((m.new_list(futures), m.new_list(())))
 
 
 def _of_pool(

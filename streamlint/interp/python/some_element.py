@@ -37,6 +37,10 @@ def found(m: Machine, held: HeapObject, owner: HeapV, at: Symbol) -> Value:
             # [start(f, page) for f, page in zip(files, pages)], and then: for page in pages: ...
             held.extra[at] = held.extra[symbols.EACH]
             _begins_with(m, held.extra[at])
+        elif _stands_for_each(at) and _was_walked(held):
+            # for i, start in enumerate(starts): start.record(streams[i]), and then: [run(streams[i]) for i in
+            # range(n)]
+            held.extra[at] = held.extra[FIRST]
         elif isinstance(held.sample, GraphV) and (captured := _may_be_meant(m, held, at)):
             # graphs[size].replay(): what was captured for one of the sizes, and no other graph like it.
             held.extra[at] = _one_of(held, captured, at)
@@ -46,6 +50,8 @@ def found(m: Machine, held: HeapObject, owner: HeapV, at: Symbol) -> Value:
             # optimizers = {id(s): torch.optim.SGD([s.param]) for s in shards}: the same loop over the shards
             # comes by the one that was made for each.
             held.extra[at] = held.sample
+        elif (at is FIRST or _stands_for_each(at)) and (filled := _filled(m, held)) is not None:
+            held.extra[at] = filled
         elif held.sample is not None and (held.open or not (held.items or held.entries)):
             # Where a loop has filled a dict, the sample is itself one of its elements.
             apart = held.sample in held.entries.values()
@@ -64,6 +70,33 @@ def _begins_with(m: Machine, first: Value) -> None:
     """``pages = [torch.zeros(p.shape) for p in params]``: what stands for each is apart from ``pages[1]``."""
     if isinstance(first, BufferV) and first.region and first.region[-1] == elements.ANY_ROW:
         m.buffers[first.id] = replace(m.buffers[first.id], first_part=elements.ANY_ROW)
+
+
+def _stands_for_each(at: Symbol) -> bool:
+    """``[run(groups[i]) for i in range(n)]``"""
+    match at:
+        case symbols.Item(_, symbols.Each()):
+            return True
+        case _:
+            return at is symbols.EACH
+
+
+def _was_walked(held: HeapObject) -> bool:
+    """Whether a loop has come by the first stream or event, and by others."""
+    first = held.extra.get(FIRST)
+    return isinstance(first, (StreamV, EventV)) and symbols.constant(1) in held.extra
+
+
+def _filled(m: Machine, held: HeapObject) -> HeapV | None:
+    """One of the lists of which all were empty at first, that got something by a number that is not known.
+
+    ``groups = [[] for _ in range(n)]``, ``groups[slot].append(job)``, and then ``for group in groups``: one
+    of them has the job, and it may be the first.
+    """
+    if not isinstance(held.sample, HeapV) or elements.listed(m, held.sample) != []:
+        return None
+    asked = (value for key, value in held.extra.items() if not _is_known(key))
+    return next((one for one in asked if isinstance(one, HeapV) and elements.listed(m, one) != []), None)
 
 
 def _place(m: Machine, held: HeapObject, at: Symbol) -> Symbol:
