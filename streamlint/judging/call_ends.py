@@ -403,7 +403,9 @@ class Facts:
     """What the entries of a module show together."""
 
     recorded: set[Span] = field(default_factory=set)
-    """Where the events were made that some path records ..."""
+    """Where the events were made that some path records, or may have recorded by unseen code, ..."""
+    shown_recorded: set[Span] = field(default_factory=set)
+    """... those of which it shows that ..."""
     records: set[Span] = field(default_factory=set)
     """... and where it records them."""
     unrecorded: dict[Span, Event] = field(default_factory=dict)
@@ -421,6 +423,8 @@ class Facts:
                 self.records.add(op.at.span)
                 if (made := trace.events[op.event].span) is not None:
                     self.recorded.add(made)
+                    if not op.doubts:
+                        self.shown_recorded.add(made)
             for event in trace.events.values():
                 if event.span is not None and event.is_named and not (event.handed or event.earlier):
                     self.unrecorded.setdefault(event.span, event)

@@ -78,9 +78,13 @@ class Together:
 
     def of_unrecorded(self, found: Sequence[Conditional]) -> Iterator[Finding]:
         """Findings about events that nothing records, and for which no path shows a wait."""
-        known = self.facts.recorded | {unrecorded.waited_for(item.finding) for item in found}
+        known = self.facts.shown_recorded | {unrecorded.waited_for(item.finding) for item in found}
         events = (event for place, event in self.facts.unrecorded.items() if place not in known)
-        yield from self.unrecorded.findings(events)
+        yield from self.unrecorded.findings(
+            event
+            for event in events
+            if event.span not in self.facts.recorded or self.unrecorded.is_of_tree(event)
+        )
 
     def _shows(self, fact: Fact) -> bool:
         """Whether the entries show it, with what other code may wait for."""

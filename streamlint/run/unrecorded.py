@@ -39,6 +39,16 @@ class Unrecorded:
             if away is not None and away.waits and event.span is not None:
                 yield unrecorded.finding(event.span, event.function, min(away.put_into), away.waits[0])
 
+    def is_of_tree(self, event: Event) -> bool:
+        """Whether code of the tree says what object holds it: all code that records it is in sight then.
+
+        ``stage.set_context(context)`` of a stage that is not known gets the events in ``context`` as well.
+        What gets at ``context.events`` knows the class, and does not stand in another package.
+        """
+        away = self.put_away(event)
+        names = away.put_into if away is not None else frozenset[str]()
+        return any(recorded.declares(one, names) for one in (self.module, *self._others(names)))
+
     def put_away(self, event: Event) -> PutAway | None:
         """Where code gets at an event that its maker only puts away, if none of it may record the event."""
         if event.span is None or event.span.path != self.module.path:

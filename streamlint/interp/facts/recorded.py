@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.frozen import frozen, replace
-from streamlint.interp.facts import text_order
+from streamlint.interp.facts import classes, text_order
 from streamlint.interp.facts.carried import Purpose, Use
 from streamlint.models import python, vocabulary
 
@@ -75,6 +75,15 @@ def put_away(project: Project, module: ir.Module, maker: str, made: Span) -> Put
     use.follow()
     kept = frozenset(use.kept)
     return PutAway(kept, kept) if kept and not use.does_more() else None
+
+
+def declares(module: ir.Module, names: frozenset[str]) -> bool:
+    """Whether a class of a module says that its objects have one of some names."""
+    return any(
+        not names.isdisjoint(classes.declared(cls))
+        or any(not names.isdisjoint(decl.stored) for decl in cls.methods.values())
+        for cls in ir.all_classes(module)
+    )
 
 
 def _is_in(maker: str, function: str) -> bool:
