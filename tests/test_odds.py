@@ -277,6 +277,79 @@ def test_what_helpers_only_copy_stands_where_a_stream_was_entered_for_it(tmp_pat
     assert not _found(tmp_path, "SL201")
 
 
+EACH = """
+def for_each(parts, function):
+    if isinstance(parts, dict):
+        return {name: for_each(part, function) for name, part in parts.items()}
+    return function(parts)
+"""
+EACH_USER = """
+import torch
+from each import for_each
+
+
+class Batches:
+    def __init__(self):
+        self.side = torch.cuda.Stream()
+
+    def moved(self, batch, device):
+        self.side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.side):
+            {moved}
+        {wait}
+        return batch
+"""
+BY_LAMBDA = "batch = for_each(batch, lambda x: x.to(device, non_blocking=True))"
+BY_FUNCTION = """
+            def upload(x):
+                made = x.to(device, non_blocking=True)
+                made.record_stream(torch.cuda.current_stream())
+                return made
+
+            batch = for_each(batch, upload)"""
+
+
+@pytest.mark.parametrize("moved", [BY_LAMBDA, BY_FUNCTION])
+def test_what_helpers_call_for_each_part_stands_where_it_is_given_to_them(tmp_path: Path, moved: str) -> None:
+    (tmp_path / "each.py").write_text(EACH, encoding="utf-8")
+    program = tmp_path / "program.py"
+    program.write_text(EACH_USER.format(moved=moved, wait="pass"), encoding="utf-8")
+    assert set(_found(tmp_path, "SL101").values()) == {Confidence.LIKELY}
+    wait = "torch.cuda.current_stream().wait_stream(self.side)"
+    program.write_text(EACH_USER.format(moved=moved, wait=wait), encoding="utf-8")
+    assert not _found(tmp_path, "SL101")
+
+
+WAITS = """
+def with_each(parts, function):
+    return [function(part) for part in parts]
+"""
+WAITS_USER = """
+import torch
+from waits import with_each
+
+N = 1 << 20
+
+
+def apart(rows):
+    side = torch.cuda.Stream()
+    made = torch.ones(N, device="cuda") + 1
+
+    def under_way(row):
+        with torch.cuda.stream(side):
+            return made + row
+
+    parts = with_each(rows, under_way)
+    return [part.sum() for part in parts]
+"""
+
+
+def test_what_enters_a_stream_for_itself_stands_where_it_is_called(tmp_path: Path) -> None:
+    (tmp_path / "waits.py").write_text(WAITS, encoding="utf-8")
+    (tmp_path / "program.py").write_text(WAITS_USER, encoding="utf-8")
+    assert set(_found(tmp_path, "SL101").values()) == {Confidence.POSSIBLE}
+
+
 CAPTURE = """
 import torch
 

@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from streamlint.interp.state.project import Project
+    from streamlint.source import Span
 
 _TOUCHES: Kept[ir.FunctionDecl, bool] = Kept()
-_FOLLOWS: Kept[ir.FunctionDecl, bool] = Kept()
+_FOLLOWS: Kept[Span, bool] = Kept()
+"""By the places of functions."""
 _USES_TOUCHING: Kept[ir.FunctionDecl, bool] = Kept()
 _MAKES_HOLDER: Kept[ir.FunctionDecl, bool] = Kept()
 _LEADING: Kept[str, frozenset[str]] = Kept()
@@ -96,18 +98,22 @@ def may_touch(project: Project, function: ir.Function | ir.FunctionDecl) -> bool
 def follows(project: Project, function: ir.Function | ir.FunctionDecl) -> bool:
     """Whether a function leaves the stream that it works on, and all order, to who calls it.
 
-    ``def to_host(x): return x.to("cpu", non_blocking=True)`` is called in the block of a stream.
+    ``def to_host(x): return x.to("cpu", non_blocking=True)`` is called in the block of a stream. So is what
+    another file calls for each part there: ``for_each(batch, lambda x: x.to(device, non_blocking=True))``.
     """
-    return isinstance(function, ir.FunctionDecl) and project.once(
-        _FOLLOWS, function, lambda: _follows(project, function)
-    )
+    return project.once(_FOLLOWS, function.span, lambda: _follows(project, function))
 
 
-def _follows(project: Project, decl: ir.FunctionDecl) -> bool:
-    module = project.module(decl.module)
-    if module is None or enters_unknown(module, decl):
+def _follows(project: Project, function: ir.Function | ir.FunctionDecl) -> bool:
+    module = project.module(function.module)
+    if module is None:
         return False
-    return not names_touch(project, module, decl.names - decl.variables - vocabulary.FOLLOWS)
+    if isinstance(function, ir.FunctionDecl):
+        enters, names = enters_unknown(module, function), function.names - function.variables
+    else:
+        enters = any(isinstance(node, ir.With) for node in ir.walk(function.body))
+        names = names_in(function)
+    return not enters and not names_touch(project, module, names - vocabulary.FOLLOWS)
 
 
 def by_others(project: Project, function: ir.Function | ir.FunctionDecl) -> bool:

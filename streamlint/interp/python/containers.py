@@ -434,6 +434,10 @@ def set_index(m: Machine, container: Value, at: Value, value: Value, span: Span)
         case BufferV() if stored.is_put_back(m, container, names.settle(m, at), value):
             m.put_back.add(container.id)
             set_index(m, SymV(stored.before(m, symbol_of(container))), at, value, span)
+        case BufferV(flavor=Flavor.OPAQUE) if container.region and _may_be_key(names.settle(m, at), value):
+            # graph.frames[kind][name] = rows, of a graph that was moved as a whole: what its frames are, and
+            # whether they have rows, nothing tells.
+            set_index(m, SymV(stored.before(m, symbol_of(container))), at, value, span)
         case BufferV():
             at = names.settle(m, at)
             target = elements.rows(m, container, at)
@@ -461,6 +465,11 @@ def set_index(m: Machine, container: Value, at: Value, value: Value, span: Span)
 
 def _is_text(at: Value) -> bool:
     return isinstance(at, ConstV) and isinstance(at.value, str)
+
+
+def _may_be_key(at: Value, value: Value) -> bool:
+    """Whether something may be put into a table: under a key that is not known, and does not show memory."""
+    return isinstance(value, (BufferV, SymV)) and isinstance(at, SymV)
 
 
 def _shows_memory(at: Value) -> Evidence | None:
