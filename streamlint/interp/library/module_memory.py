@@ -87,6 +87,17 @@ def _is_listed(owner: Symbol, symbol: Symbol) -> bool:
             return False
 
 
+def is_listed(symbol: Symbol) -> bool:
+    """Whether a tensor is one that a module has listed, the program's own too: ``Net().parameters()``."""
+    match symbol:
+        case symbols.Item(symbols.Attr(_, name)):
+            return name in model.TENSORS_OF_MODULE
+        case symbols.Attr(of, "data"):
+            return is_listed(of)
+        case _:
+            return False
+
+
 def _lists(owner: Symbol, symbol: Symbol) -> bool:
     match symbol:
         case symbols.Attr(of, name):

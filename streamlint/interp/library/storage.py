@@ -24,6 +24,8 @@ from streamlint.models.torch import VIEWED
 from streamlint.trace import NOTHING, WHOLE, Access, Evidence, Launch, Mode, Origin, Space, Symbol
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
 
@@ -230,13 +232,25 @@ def held_gradient(m: Machine, place: symbols.Attr) -> BufferV | None:
     """
     if place.name != "grad":
         return None
+    return _kept_by_holders(m, place, lambda: gradient(m, place))
+
+
+def keep_data(m: Machine, tensor: symbols.Symbol) -> None:
+    """What unseen code's tensor had stays with who holds it: ``old = p.data``, then ``p.data = page``."""
+    place = symbols.Attr(tensor, "data")
+    view = m.roles.get(place)
+    if isinstance(view, BufferV):
+        _kept_by_holders(m, place, lambda: view)
+
+
+def _kept_by_holders(m: Machine, place: symbols.Attr, memory: Callable[[], BufferV]) -> BufferV | None:
     held = [frame.env.names for frame in m.frames] + [thing.attrs for thing in m.heap.values()]
     entries = [thing.entries for thing in m.heap.values()]
     lists = [thing.items for thing in m.heap.values()]
     values = chain(*(map(dict.values, held)), *(map(dict.values, entries)), *lists)
     if not any(_names(value, place) for value in values):
         return None
-    view = gradient(m, place)
+    view = memory()
     for attributes in held:
         _put(attributes, place, view)
     for table in entries:

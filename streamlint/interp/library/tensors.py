@@ -10,6 +10,7 @@ from streamlint.interp.facts import classes, guesses, known, no_memory
 from streamlint.interp.facts.kinds import NO_MEMORY, Kind
 from streamlint.interp.library import (
     layout,
+    module_memory,
     saved_hooks,
     storage,
     stored,
@@ -88,6 +89,8 @@ def _as_buffer(m: Machine, value: SymV, flavor: Flavor) -> BufferV:
         view = m.new_buffer(symbols.text_of(symbol), Space.PAGEABLE, Origin.RESULT, flavor, None)
     elif isinstance(symbol, symbols.Attr) and symbol.name == "grad":
         view = storage.gradient(m, symbol)
+    elif (data := _data_of(m, symbol, flavor)) is not None:
+        view = data
     else:
         view = outside.memory(m, symbol, flavor=flavor)
         told = known.of_value(m, symbol)
@@ -97,6 +100,17 @@ def _as_buffer(m: Machine, value: SymV, flavor: Flavor) -> BufferV:
             m.lives(view, told.space, told.residence)
     m.roles[symbol] = view
     return view
+
+
+def _data_of(m: Machine, symbol: symbols.Symbol, flavor: Flavor) -> BufferV | None:
+    """The memory of what shows to be a tensor behind a use of its ``data``: both are one.
+
+    ``dist.broadcast(p.data, src=0, async_op=True)`` for each parameter, and then ``p.detach().cpu()``.
+    """
+    data = m.roles.get(symbols.Attr(symbol, "data"))
+    if not isinstance(data, BufferV) or Flavor.POINTER in (data.flavor, flavor):
+        return None
+    return replace(data, flavor=flavor)
 
 
 def _moved_pointer(m: Machine, guess: Guess) -> BufferV:
@@ -189,7 +203,7 @@ def buffers_in(
                 found += made
             case SymV(symbol) as value if (
                 unknown
-                and _is_plain(symbol)
+                and (_is_plain(symbol) or (taken and module_memory.is_listed(symbol)))
                 and known.of_value(m, symbol).kind not in NO_MEMORY
                 and not holds_stream(m, value)
             ):

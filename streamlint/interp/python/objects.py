@@ -328,6 +328,7 @@ def set_attribute(m: Machine, value: Value, name: str, new: Value, span: Span) -
         case BufferV():
             _replace(m, storage.place_of(value, name), new)
         case SymV(of) if name == "data" and isinstance(new, BufferV):
+            storage.keep_data(m, of)
             giving_up.assign_data_of(m, of, new)
         case SymV(of):
             m.attributed.setdefault(name, {})[of] = None
