@@ -49,8 +49,10 @@ def as_device(m: Machine, value: Value) -> DeviceV:
             return DeviceV("?current")
         case ApiV():
             return _open(symbol_of(value))
+        case SymV(symbol) if _has_number(symbol):
+            m.numbered = True
+            return _open(symbol, Evidence.SHOWN)
         case SymV(symbol):
-            m.numbered |= _has_number(symbol)
             return _told(m, symbol)
         case BufferV():
             return of_memory(m, value)
@@ -141,14 +143,22 @@ def made(m: Machine, number: Value) -> DeviceV:
 
 def attribute(device: DeviceV, name: str) -> Value | None:
     """``device.type``, and ``device.is_cuda`` and ``device.is_cpu``, which exclude each other; or None."""
-    if name == "type" and not device.id.startswith("?"):
+    if name == "type" and _is_told(device):
         return ConstV("cpu" if device.is_host else "cuda")
     if name not in ON_CPU:
         return None
-    if not device.id.startswith("?"):
+    if _is_told(device):
         return ConstV(device.is_host == ON_CPU[name])
     asked = symbols.Attr(device.symbol or symbol_of(device), "is_cuda")
     return SymV(asked if name == "is_cuda" else symbols.negation(asked))
+
+
+def _is_told(device: DeviceV) -> bool:
+    """Whether the code says that it is the host, or a GPU, of whichever number.
+
+    ``torch.device("cuda", rank)``; not ``torch.device(None)``.
+    """
+    return not device.id.startswith("?") or (device.by is Evidence.SHOWN and device.id != "?current")
 
 
 def make_default(m: Machine, value: Value) -> None:
