@@ -69,6 +69,10 @@ COPIES = frozenset("to cpu cuda pin_memory copy_ numpy".split())
 ALONG = frozenset({"narrow", "select"})
 """Methods that give a part along one dimension: its number, and where it begins."""
 COUNTS = frozenset({"numel", "nelement"})
+FIELDS_OF_PAIRS = frozenset({"values", "indices"})
+GIVES_PAIRS = frozenset("topk sort max min median nanmedian mode kthvalue cummax cummin".split())
+"""Operators that give a named tuple of two tensors, and its fields
+(https://docs.pytorch.org/docs/stable/generated/torch.topk.html)."""
 ON_CPU = {"is_cuda": False, "is_cpu": True}
 """Attributes of tensors and devices, and what they answer where the memory is the host's."""
 

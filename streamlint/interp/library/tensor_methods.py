@@ -48,6 +48,7 @@ from streamlint.models.autograd import BACKWARD, KEEPS_GRAPH
 from streamlint.models.schema import Lib, Role
 from streamlint.trace import (
     Evidence,
+    Launch,
     Origin,
     Space,
     Symbol,
@@ -91,6 +92,9 @@ def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
     if view.flavor is Flavor.ARRAY and name in host.CTYPES_VALUES:
         tensors.read_on_host(m, view, span, "read")
         return m.fresh(name, span)
+    if name in operands.FIELDS_OF_PAIRS and _made_by(m, view) in operands.GIVES_PAIRS:
+        # top = score.topk(4).indices: a tensor, which picks rows.
+        return replace(_part(view, name), flavor=Flavor.TORCH)
     if name in operands.ON_CPU and m.space(view) is not Space.UNKNOWN:
         return ConstV(m.space(view).on_host == operands.ON_CPU[name])
     told = form(m, view, name)
@@ -99,6 +103,16 @@ def attribute(m: Machine, view: BufferV, name: str, span: Span) -> Value:
     if name in model.VIEW_ATTRIBUTES | members.GIVES_ADDRESS:
         return layout.viewed(m, view, name)
     return MethodV(view, name)
+
+
+def _made_by(m: Machine, view: BufferV) -> str:
+    """The operator whose result some memory is."""
+    made = next((op for op in reversed(m.ops) if isinstance(op, Launch) and _is_written(op, view)), None)
+    return made.name if made is not None else ""
+
+
+def _is_written(op: Launch, view: BufferV) -> bool:
+    return any(access.buffer == view.id and access.mode.writes for access in op.accesses)
 
 
 def form(m: Machine, view: BufferV, name: str) -> Value | None:
