@@ -169,6 +169,9 @@ def ask(
 ) -> bool:
     """Decides what nothing is known of; equal keys get equal answers on a path."""
     key, negated = symbols.question(key)
+    if isinstance(key, symbols.Memory):
+        # data = file.read(n); if data: memmove(page, data, len(data)); ...; while len(data): ...
+        key = _known_as(m, key.number, key.region) or key
     if answers.is_excluded(m, key):
         return negated
     if want is not None and key not in m.oracle.memo:

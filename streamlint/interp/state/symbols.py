@@ -405,8 +405,17 @@ def negation(symbol: Symbol) -> Symbol:
 
 
 def question(symbol: Symbol) -> tuple[Symbol, bool]:
-    """What an unknown condition asks, and whether it is the opposite: ``not ready`` asks ``ready``."""
-    return (symbol.of, True) if isinstance(symbol, Not) else (symbol, False)
+    """What an unknown condition asks, and whether it is the opposite: ``not ready`` asks ``ready``.
+
+    ``while len(page)`` asks what ``if page`` and ``if bool(page)`` do.
+    """
+    match symbol:
+        case Not(of):
+            return of, True
+        case Call(Name("len" | "bool"), (of,)):
+            return of, False
+        case _:
+            return symbol, False
 
 
 # ----------------------------------------------------------------------------- messages
