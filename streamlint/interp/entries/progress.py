@@ -150,7 +150,7 @@ class Told:
         """
         key = f"{cls.module}:{cls.qualname}"
         calls = (call for driven in self.driven for call in driven if call.cls == key)
-        return frozenset((call.method, name) for call in calls for name in call.shown)
+        return frozenset((call.method, name) for call in calls if not call.step for name in call.shown)
 
     def shows_loop(self, cls: ir.ClassDecl, name: str) -> int:
         """How many calls of a method in a row an entry shows that calls it in a loop, again and again.

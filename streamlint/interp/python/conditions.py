@@ -81,14 +81,26 @@ def asked(m: Machine, e: ir.Expr, first: bool | None) -> Value:
     ``if self._is_skipped(rows): return`` leaves out what follows where one of many reasons holds that the
     function asks for: ``return backend.is_synchronous() or rows.numel() < self.least``.
     """
-    if first is None or not isinstance(e, ir.Call):
+    if not isinstance(e, ir.Call):
         return m.python.evaluate(m, e)
     frame = m.frame
-    around, frame.question = frame.question, (e, first)
+    answer = _works_only_then(m) if first is None else first
+    if answer is None:
+        return m.python.evaluate(m, e)
+    around, frame.question = frame.question, (e, answer)
     try:
         return m.python.evaluate(m, e)
     finally:
         frame.question = around
+
+
+def _works_only_then(m: Machine) -> bool | None:
+    """Yes, where only the arm of the statement that is being decided says something of streams.
+
+    ``if self._is_wanted(x): self.lane.wait_event(ready)``: none of its reasons against it holds.
+    """
+    tested = m.frame.tested
+    return True if isinstance(tested, ir.If) and not tested.orelse and _tells(m) else None
 
 
 def _opposite(answer: bool | None) -> bool | None:

@@ -167,7 +167,9 @@ def _library_class(value: Value) -> str | None:
 def _is_declared(m: Machine, value: Value) -> bool:
     """Whether a tensor is a parameter that says so: ``x: torch.Tensor``."""
     buffer = m.buffers[value.id] if isinstance(value, BufferV) else None
-    return buffer is not None and buffer.origin is Origin.ARGUMENT and m.given.get(buffer.id) not in m.roles
+    if buffer is None or buffer.origin is not Origin.ARGUMENT:
+        return False
+    return buffer.kind is Evidence.SHOWN or m.given.get(buffer.id) not in m.roles
 
 
 def _is_made_by(value: StreamV | EventV, cls: Value) -> bool | None:
