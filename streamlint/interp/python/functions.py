@@ -45,7 +45,9 @@ if TYPE_CHECKING:
 
 _ORDERS = (StreamV, EventV, GraphV)
 DEEP = 4
-"""Below this many calls only functions that touch streams are followed, and short ones without branches."""
+"""Below this many calls only functions that touch streams are followed, and short ones without branches.
+
+A test that guards a ``raise`` is none."""
 SHORT = 12
 """Lines of these."""
 DEEPEST = 10
@@ -193,7 +195,18 @@ def _decides(project: Project, decl: ir.FunctionDecl) -> bool:
 
 def _has_branches(decl: ir.FunctionDecl) -> bool:
     function = ir.code_of(decl)
-    return function is None or any(isinstance(node, (ir.If, ir.While)) for node in ir.walk(function.body))
+    return function is None or any(_is_branch(node) for node in ir.walk(function.body))
+
+
+def _is_branch(node: object) -> bool:
+    """Whether a statement makes paths; no path goes into an arm that raises: ``if need > n: raise ...``."""
+    match node:
+        case ir.If(body=(*_, ir.Raise())) | ir.If(orelse=(*_, ir.Raise())):
+            return False
+        case ir.If() | ir.While():
+            return True
+        case _:
+            return False
 
 
 def _cut(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, Value], span: Span) -> Value:
