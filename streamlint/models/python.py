@@ -85,6 +85,7 @@ OF_NAMED_TUPLES = frozenset({"_replace", "_asdict"})
 HAVE_EVENTS = frozenset({"threading", "multiprocessing", "asyncio"})
 """Packages that have an ``Event`` of their own."""
 
+DISPATCHES = frozenset(one.__name__ for one in (functools.singledispatch, functools.singledispatchmethod))
 CACHES = frozenset(one.__name__ for one in (functools.cache, functools.lru_cache, functools.cached_property))
 """Decorators by which a function gives the same each time."""
 PROPERTIES = frozenset(one.__name__ for one in (property, functools.cached_property, abc.abstractproperty))

@@ -89,6 +89,11 @@ def is_cached(function: ir.FunctionDecl | ir.Function) -> bool:
     return _has(function, python.CACHES)
 
 
+def dispatches(function: ir.FunctionDecl | ir.Function) -> bool:
+    """``@singledispatch``: which of the functions that were registered for it runs, the argument tells."""
+    return _has(function, python.DISPATCHES)
+
+
 def makes_context(function: ir.FunctionDecl | ir.Function) -> bool:
     """``@contextmanager``: its body is a context, up to its ``yield`` and from there on."""
     return _has(function, python.MAKES_CONTEXTS)

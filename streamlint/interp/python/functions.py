@@ -66,7 +66,7 @@ def call_function(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, 
         return unresolved.launch_kernel(m, func.name, args, kwargs, span, kernel_of)
     if (pipeline := pipelines.made(m, func, args, kwargs, span)) is not None:
         return pipeline
-    if decorators.is_foreign(m.project, func.function):
+    if decorators.is_foreign(m.project, func.function) or decorators.dispatches(func.function):
         return _not_followed(m, func, args, kwargs, span)
     depth = len(m.calls)
     if isinstance(func.function, ir.FunctionDecl) and patches.gives_current_stream(m.project, func.function):
