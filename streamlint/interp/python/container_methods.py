@@ -115,10 +115,7 @@ def _takes(
         case (("pop" | "popleft" | "get_nowait"), _):
             return _seen(m, held, _pop(m, held, receiver, name, args), span)
         case (("remove" | "discard"), [item, *_]):
-            if item in held.items:
-                held.items.remove(item)
-            if held.shape is Shape.SET:
-                m.oracle.answer(symbols.Compare("in", symbol_of(item), symbol_of(receiver)), 1)
+            _remove(m, held, receiver, item)
             return NONE
         case "clear", _:
             for item in parts(m, receiver):
@@ -131,6 +128,26 @@ def _takes(
             return NONE
         case _:
             return None
+
+
+def _remove(m: Machine, held: HeapObject, receiver: HeapV, item: Value) -> None:
+    """Takes an element out; where it is not known which one that is, one that is not known either.
+
+    ``todo = {id(p) for p in params}``, and ``todo.discard(id(p))`` in a hook of each parameter: in the end
+    the set is empty.
+    """
+    is_in = symbols.Compare("in", symbol_of(item), symbol_of(receiver))
+    if item in held.items:
+        held.items.remove(item)
+    elif held.shape is Shape.SET and isinstance(item, SymV) and m.oracle.memo.get(is_in) != 1:
+        held.items[:] = _without_one(held.items)
+    if held.shape is Shape.SET:
+        m.oracle.answer(is_in, 1)
+
+
+def _without_one(items: list[Value]) -> list[Value]:
+    unknown = next((number for number, one in enumerate(items) if isinstance(one, SymV)), len(items))
+    return items[:unknown] + items[unknown + 1 :]
 
 
 def _looks_up(
