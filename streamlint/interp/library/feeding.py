@@ -1,10 +1,10 @@
 """Threads that feed queues go on while others take: ``for batch in source: self.queue.put(move(batch))``.
 
-A loop of unknown length of a thread makes its passes where the thread starts, as any such loop does. What the
-others then do with what they took, and give back, is met by what the thread does *after* that. So whenever
-somebody takes something from a queue that the loop fills, or puts something into one that it takes from, the
-loop makes one more pass, with the variables and streams that it had. A thread that waits in ``put()``, as its
-queue is full, goes on when there is room again.
+A loop of a thread makes its passes where the thread starts, as any loop does: one of unknown length a few,
+one of known length until it has to wait. What the others then do with what they took, and give back, is met
+by what the thread does *after* that. So whenever somebody takes something from a queue that the loop fills,
+or puts something into one that it takes from, the loop makes one more pass, with the variables and streams
+that it had. A thread that waits in ``put()``, as its queue is full, goes on when there is room again.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def is_waiting(m: Machine) -> bool:
 
 
 def note(m: Machine, loop: ir.For | ir.While, source: Value, turn: int) -> None:
-    """A loop of unknown length has made its passes: those that follow come when others take."""
+    """A loop has made its passes, or those that it can: those that follow come when others take or give."""
     frames = m.frames[m.thread_from :]
     knows = all(isinstance(m.heap[number].attrs.get(SIZE), ConstV) for number in m.fed)
     # for batch in self.batches(): for part in batch: queue.put(part): the function stands there twice.

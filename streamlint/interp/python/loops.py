@@ -86,17 +86,24 @@ def _walk(m: Machine, s: ir.For, walked: Walked, source: Value, fed: _Fed | None
         if fed is not None:
             m.walked[-1] = item
         binding.walk(m, s.target, item)
-        if not _pass(m, s.body):
-            return False
+        try:
+            if not _pass(m, s.body):
+                return False
+        except Blocked:
+            if fed is None:
+                feeding.note(m, s, source, turn)
+            raise
         if fed is not None and fed.is_enough():
             break
     return True
 
 
 def make_pass(m: Machine, s: ir.For | ir.While, source: Value, turn: int) -> bool:
-    """One more pass of a loop of unknown length, by its number; false if the loop was left."""
+    """One more pass of a loop that waits for others, by its number; false if the loop was left."""
     try:
         with loop_steps.loop(m):
+            if (items := elements.listed(m, source)) is not None and turn >= len(items):
+                return False
             m.walked.append(NONE)
             if isinstance(s, ir.For):
                 step = objects.following(m, source)
