@@ -22,7 +22,7 @@ from streamlint.interp.library import (
     used_as,
     weakly,
 )
-from streamlint.interp.python import fields, given_objects, variables
+from streamlint.interp.python import fields, given_objects, set_before, variables
 from streamlint.interp.state import arguments, elements, giving_up, lifetime, names, naming, symbols
 from streamlint.interp.state.values import (
     NONE,
@@ -205,6 +205,11 @@ def _instance_attribute(m: Machine, value: HeapV, name: str, span: Span) -> Valu
         elif held.attrs[name] == NONE and held.cls is not None and "stream" in name and not m.constructing:
             # Not for an argument that the path has taken to be None.
             return variables.given_by_others(m, value, held.cls, name)
+        elif (
+            held.attrs[name] == NONE and held.cls is not None and set_before.is_set(m, value, held.cls, name)
+        ):
+            held.attrs[name] = unknown_attribute(m, value, name)
+            return held.attrs[name]
         return found
     if held.cls is None:
         waited = threads.is_thread(m, value) or value.id in m.monitors
