@@ -191,7 +191,8 @@ def _walked(m: Machine, value: Value, span: Span) -> Value:
     return drained(m, source, span) if isinstance(source, GeneratorV) else source
 
 
-WALKS_ONLY = ("iter", "reversed")
+def _only_walks(name: str) -> bool:
+    return name in ("iter", "reversed")
 
 
 def _of_unknown_length(m: Machine, source: Value, name: str, shape: Shape, kind: str, span: Span) -> Value:
@@ -204,12 +205,12 @@ def _of_unknown_length(m: Machine, source: Value, name: str, shape: Shape, kind:
             # In ``for i in reversed(range(n))`` the last number comes first.
             base, far = linear(end)
             return containers.lazy(m, "range", [SymV(behind(base, far - 1)), ConstV(-1), ConstV(start - 1)])
-    if isinstance(source, HeapV) and m.heap[source.id].shape is Shape.DICT and name not in WALKS_ONLY:
+    if isinstance(source, HeapV) and m.heap[source.id].shape is Shape.DICT and not _only_walks(name):
         # todo = set(self.views): its keys, which are taken out of it one by one.
         keys = container_methods.method(m, source, "keys", [], {}, span)
         return container(m, name, [keys] if keys is not None else [], {}, span)
     if held is not None and (
-        name in WALKS_ONLY or held.shape not in (Shape.LIST, Shape.SET) or held.role or held.symbol
+        _only_walks(name) or held.shape not in (Shape.LIST, Shape.SET) or held.role or held.symbol
     ):
         return source
     made = m.new_list(held.items if held is not None else (), shape=shape, kind=kind)
