@@ -16,21 +16,22 @@ if TYPE_CHECKING:
 
     from streamlint import ir
     from streamlint.interp.entries.pairs import Methods
+    from streamlint.interp.entries.progress import Leaving
 
 MOST_GIVING_BACK = Most(6, "calls that give memory back")
 """Such sequences of a class."""
 
 
 def sequences(
-    module: ir.Module, methods: Methods, leaving: list[tuple[str, ...]]
-) -> Iterator[list[ir.FunctionDecl]]:
+    module: ir.Module, methods: Methods, leaving: list[Leaving]
+) -> Iterator[tuple[list[ir.FunctionDecl], Leaving]]:
     """``load, step, load, load``: the third call drops what the first one made, the fourth allocates.
 
     Another method that has to do with the same attributes may drop it too: ``load, step, evict, load``. One
     that lets streams wait is for the caller to call where it belongs.
     """
-    for calls in sorted(leaving, key=len):
-        first = calls[0]
+    for each in sorted(leaving, key=lambda each: len(each.calls)):
+        calls, first = each.calls, each.calls[0]
         if not methods.steps.isdisjoint(calls):
             continue
         state = frozenset.intersection(*(methods.own[name] for name in calls))
@@ -43,4 +44,4 @@ def sequences(
             and not state.isdisjoint(methods.own[decl.name])
         )
         for dropping in (*([first] if len(calls) > 1 else []), *others):
-            yield [methods.by_name[name] for name in (*calls, dropping, first)]
+            yield [methods.by_name[name] for name in (*calls, dropping, first)], each

@@ -113,7 +113,8 @@ def alone_and_in_pairs(
         is_step = second.name in methods.steps
         needs = not is_step and (second.qualname in told.quiet or histories.needs(second.name, first.name))
         shown = told.shows_order(cls, [first.name, second.name])
-        yield replace(entry, needs_earlier=needs, order_in_sight=shown)
+        begun = told.begun_by(_label(cls, [first]))
+        yield replace(entry, needs_earlier=needs, order_in_sight=shown, begun=begun)
 
 
 def sequence(
@@ -339,16 +340,16 @@ def replaced(project: Project, module: ir.Module, construction: Construction, to
 def dropping(project: Project, module: ir.Module, construction: Construction, told: Told) -> Iterator[Entry]:
     """Sequences in which memory goes back that an earlier call has used on a second stream."""
     cls = construction.cls
-    leaving = [calls for label, calls in told.leaving if label.startswith(f"{cls.qualname}.")]
+    leaving = [each for each in told.leaving if each.label.startswith(f"{cls.qualname}.")]
     if not leaving:
         return
     methods = methods_of(project, cls)
-    for number, order in enumerate(given_back.sequences(module, methods, leaving), 1):
+    for number, (order, begins) in enumerate(given_back.sequences(module, methods, leaving), 1):
         if not project.budgets.allows_entries(given_back.MOST_GIVING_BACK, number, cls.qualname):
             return
         entry = sequence(project, module, construction, order, methods, repeat=False)
         shown = told.shows_order(cls, [decl.name for decl in order])
-        yield replace(entry, order_in_sight=shown)
+        yield replace(entry, order_in_sight=shown, begun=begins.begun)
 
 
 def met_again(project: Project, module: ir.Module, construction: Construction, told: Told) -> Iterator[Entry]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from streamlint.frozen import replace
+from streamlint.frozen import frozen, replace
 from streamlint.interp.entries.runs import is_busy, is_plain
 from streamlint.trace import (
     Alloc,
@@ -25,13 +25,25 @@ from streamlint.trace import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from streamlint import ir
     from streamlint.interp.entries.runs import Run
     from streamlint.interp.state.frames import Driven
+    from streamlint.interp.state.symbols import Symbol
     from streamlint.source import Span
-    from streamlint.trace import EventId, StreamId, Trace
+    from streamlint.trace import BufferId, EventId, StreamId, Trace
+
+
+@frozen()
+class Leaving:
+    """An entry that leaves memory behind which another stream uses."""
+
+    label: str
+    calls: tuple[str, ...]
+    """The methods called."""
+    begun: tuple[Mapping[Symbol, int], ...]
+    """What paths have answered that do so, one for each choice of places where that was allocated."""
 
 
 @dataclass(slots=True)
@@ -62,8 +74,8 @@ class Told:
     Methods tell it of objects of other classes: how ``Server`` calls its ``Cache``."""
     places: dict[str, frozenset[Span]] = field(default_factory=dict)
     """Where the memory was allocated that an entry used."""
-    leaving: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
-    """Entries that leave memory behind which another stream uses, with the methods called."""
+    leaving: list[Leaving] = field(default_factory=list)
+    """Entries that leave memory behind which another stream uses."""
     meeting: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
     """Entries whose last call leaves a copy under way on host memory that the first call touched, with the
     methods called."""
@@ -108,8 +120,8 @@ class Told:
         order = run.entry.label, calls
         if any(_launches(trace) for trace in run.traces):
             self.launching.append(order)
-        if _leaves_memory(run):
-            self.leaving.append(order)
+        if begun := _leave_memory(run):
+            self.leaving.append(Leaving(*order, begun))
         if len(set(calls)) > 1 and any(map(_meets_the_first, run.traces)):
             self.meeting.append(order)
         if len(set(calls)) > 1 and any(map(_last_is_busy, run.traces)):
@@ -127,6 +139,10 @@ class Told:
         driven = {call for call in run.driven if call.cls != own}
         if driven:
             self.driven.append(driven)
+
+    def begun_by(self, label: str) -> tuple[Mapping[Symbol, int], ...]:
+        """How paths of an entry have begun that leave memory behind: who goes on from there meets it."""
+        return next((each.begun for each in self.leaving if each.label == label), ())
 
     def shows_order(self, cls: ir.ClassDecl, names: Sequence[str]) -> bool:
         """Whether some entry calls all these methods on an object of its own, as often as it wants to.
@@ -186,12 +202,23 @@ class Told:
         return self.is_covered(module, decl) and f"{module.name}:{decl.qualname}" not in self.cut
 
 
-def _leaves_memory(run: Run) -> bool:
-    """Whether one or two methods leave memory behind that they allocated and that another stream uses."""
-    return len(run.entry.outside_calls) in (1, 2) and any(map(_leaves, run.traces))
+def _leave_memory(run: Run) -> tuple[Mapping[Symbol, int], ...]:
+    """How paths begin on which one or two methods leave memory behind that another stream uses.
+
+    One for each choice of places where the methods have allocated it: ``load()`` may have it from a file or
+    from pages of the host, and keep it for the other stream only where it was told to.
+    """
+    if len(run.entry.outside_calls) not in (1, 2):
+        return ()
+    found: dict[frozenset[Span | None], Mapping[Symbol, int]] = {}
+    for trace, answers in zip(run.traces, run.answers, strict=True):
+        if places := frozenset(trace.buffers[number].span for number in _left(trace)):
+            found.setdefault(places, answers)
+    return tuple(found.values())
 
 
-def _leaves(trace: Trace) -> bool:
+def _left(trace: Trace) -> set[BufferId]:
+    """The memory that calls have allocated and leave behind, and which another stream uses."""
     last = max((op.at.call for op in trace.ops), default=0)
     allocated = {
         op.buffer: op.stream
@@ -202,16 +229,18 @@ def _leaves(trace: Trace) -> bool:
         # What the last call drops is behind it too: use(name) reads self.pages[name], and takes it out.
         if isinstance(op, KeepAlive) or (isinstance(op, Free) and op.at.call != last):
             allocated.pop(op.buffer, None)
-    if any(
-        trace.buffers[number].lent and not trace.streams[on].is_default for number, on in allocated.items()
-    ):
-        return True
-    return any(
-        allocated.get(access.buffer, op.stream) != op.stream
+    lent = {
+        number
+        for number, on in allocated.items()
+        if trace.buffers[number].lent and not trace.streams[on].is_default
+    }
+    return lent | {
+        access.buffer
         for op in trace.ops
         if isinstance(op, (Launch, Copy)) and op.at.call == last
         for access in op.accesses
-    )
+        if allocated.get(access.buffer, op.stream) != op.stream
+    }
 
 
 def _meets_the_first(trace: Trace) -> bool:

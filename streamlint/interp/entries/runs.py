@@ -35,10 +35,11 @@ from streamlint.trace import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from streamlint import ir
     from streamlint.interp.state.project import Project
+    from streamlint.interp.state.symbols import Symbol
     from streamlint.interp.state.watch import Watch
     from streamlint.source import Span
     from streamlint.trace import Op
@@ -130,6 +131,9 @@ class Entry:
     code waits for, is not seen."""
     callers_cut: bool = False
     """Whether functions of the module that mention this one were not followed to their end."""
+    begun: tuple[Mapping[Symbol, int], ...] = field(default=(), compare=False)
+    """How paths of an earlier entry, with the same first calls, have answered their tests: paths behind the
+    first one begin like that."""
 
     def called_in(self, call: int) -> str:
         """The method that a call from outside is of; empty for the constructor, and for a function.
@@ -157,6 +161,8 @@ class Run:
     traces: list[Trace] = field(default_factory=list)
     decided: list[tuple[int, ...]] = field(default_factory=list)
     """What the path of each trace has chosen: see ``replayed``."""
+    answers: list[Mapping[Symbol, int]] = field(default_factory=list)
+    """The same by what was asked."""
     covered: set[str] = field(default_factory=set)
     needed: set[Span] = field(default_factory=set)
     """Waits that order something on some path; filled in when the run is judged."""
@@ -190,6 +196,7 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
         is_whole=lambda m: m.whole and (not entry.prepared or is_busy(m.ops)),
         reach=lambda m: len(m.ops),
         outcome=lambda m: m.did,
+        begun=entry.begun,
         preparing=entry.prepared,
     )
     steps = 0
@@ -210,7 +217,8 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
         if not any(is_same(trace, other) for other in alike):
             alike.append(trace)
             run.traces.append(trace)
-            run.decided.append(tuple(decision.chosen for decision in machine.oracle.taken))
+            run.decided.append(machine.oracle.chosen)
+            run.answers.append({decision.key: decision.chosen for decision in machine.oracle.taken})
     run.cut = exploration.cut
     cuts = {budget for trace in run.traces for budget in trace.cut}
     paths = {"paths"} if run.cut else {COMBINATIONS} if exploration.combinations else set()

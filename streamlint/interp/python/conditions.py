@@ -221,9 +221,13 @@ def _tells(m: Machine) -> bool:
 def _of_any_call(m: Machine, key: Symbol) -> Symbol:
     """What ``x.is_contiguous()`` asks of the argument ``x`` in any call: in each it is other memory.
 
-    So with ``[c if c.is_pinned() else c.pin_memory() for c in chunks]``, where each element is other memory.
+    So with ``[c if c.is_pinned() else c.pin_memory() for c in chunks]``, where each element is other memory,
+    and with what a function that is not seen says of each: ``if is_quantized(param): ...``.
     """
     match key:
+        case symbols.Call(symbols.Name("bool"), (symbols.Memory(number, ()),)):
+            made = m.buffers[BufferId(number)].span
+            return key if made is None else symbols.call("bool", _made_at(made))
         case symbols.Call(symbols.Attr(symbols.Memory(number, region), name), args):
             passed = m.buffers[BufferId(number)].passed
             if passed is None or passed.part:
@@ -233,6 +237,10 @@ def _of_any_call(m: Machine, key: Symbol) -> Symbol:
             return symbols.Call(symbols.Attr(symbols.call("argument", *which), name), args)
         case _:
             return key
+
+
+def _made_at(span: Span) -> Symbol:
+    return symbols.Fresh(symbols.Name("result"), span.line, span.col, 0, 0, 0)
 
 
 def _known_as(m: Machine, number: int, region: Region) -> Symbol | None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.frozen import replace
-from streamlint.interp.facts import classes, decorators, kinds, known, modules, patches, touching
+from streamlint.interp.facts import classes, decorators, kinds, known, modules, patches, predicates, touching
 from streamlint.interp.library import annotated, arrays, escape, monitors, named_host, tensors, unresolved
 from streamlint.interp.python import caching, going_on, joined_lists, keywords, pipelines
 from streamlint.interp.state import arguments, callers, gradients, names, results, symbols
@@ -189,13 +189,15 @@ _BRANCHING: Kept[ir.FunctionDecl, bool] = Kept()
 
 
 def _decides(project: Project, decl: ir.FunctionDecl) -> bool:
-    """Whether a function has branches: each of them is a path that others have to wait for."""
+    """Whether a function has branches between which it works: each is a path that others have to wait for."""
     return project.once(_BRANCHING, decl, lambda: _has_branches(decl))
 
 
 def _has_branches(decl: ir.FunctionDecl) -> bool:
     function = ir.code_of(decl)
-    return function is None or any(_is_branch(node) for node in ir.walk(function.body))
+    if function is None:
+        return True
+    return any(map(_is_branch, ir.walk(function.body))) and not predicates.only_asks(function)
 
 
 def _is_branch(node: object) -> bool:
@@ -295,10 +297,31 @@ def activation(
     frame.wanted = _wanted_of(m.frame)
     frame.gives = going_on.is_needed(m.frame)
     frame.gradless = m.frame.gradless or gradients.is_gradless(func.function)
+    args = _as_tensors(m, args, span)
     given = [func.receiver, *args] if func.receiver is not None else args
     bind(m, env, func, function, given, kwargs)
     named_host.mark(m, env, function, span, bound=func.receiver is not None)
     return frame
+
+
+def _as_tensors(m: Machine, args: list[Value], span: Span) -> list[Value]:
+    """The arguments, where variables of the caller have tensors by these, and not by what memory they have.
+
+    ``def put(param, page): param.data = page.cuda()``, then ``param.data.record_stream(current)``: the next
+    call of ``put(param, page)`` gives ``param`` other memory, and means that behind it.
+    """
+    call, held = m.frame.calling, m.frame.env.names
+    if not m.life.given_to or call is None or call.span != span:
+        return args
+    tensors = list(args)
+    for number, given in enumerate(call.args[: len(args)]):
+        if given.star:
+            break
+        if given.keyword is None and isinstance(given.value, ir.Name):
+            value = held.get(given.value.id)
+            if isinstance(value, SymV) and value.symbol in m.life.given_to:
+                tensors[number] = value
+    return tensors
 
 
 def _wanted_of(caller: Frame) -> bool | None:

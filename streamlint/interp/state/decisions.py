@@ -105,10 +105,12 @@ class Oracle:
         if key in self.memo:
             if relevant:
                 self.asked_again((key,))
+            elif leads:
+                self._leads(key)
             return self.memo[key]
         position = len(self.taken)
-        test = questions.of_any(key)
-        asked = test if alike is None else questions.of_any(alike), default
+        test = questions.of_any(key if alike is None else alike)
+        asked = test, default
         if position < len(self.forced):
             chosen = self.flipped[asked] = self.forced[position]
         elif (believed := self.believed(key)) is not None:
@@ -135,6 +137,12 @@ class Oracle:
         for position, decision in enumerate(self.taken):
             if decision.key in keys and not decision.again:
                 self.taken[position] = replace(decision, again=True)
+
+    def _leads(self, key: Symbol) -> None:
+        """Code that leads to what works with streams asks what a constructor, mostly, has asked."""
+        for position, decision in enumerate(self.taken):
+            if decision.key is key and not decision.leads:
+                self.taken[position] = replace(decision, leads=True)
 
     def answer(self, key: Symbol, chosen: int) -> None:
         """Keeps an answer for the rest of the path."""
@@ -202,6 +210,14 @@ class _Flip:
     """The test whose answer that is, whichever element, pass or call asks, and the answer."""
     anew: bool = False
     """Whether it is the first path once more, which knows better."""
+    begun: Mapping[Symbol, int] = field(default_factory=dict, compare=False)
+    """What a path of another entry has answered, if this one begins like that."""
+
+    def begins_like(self, oracle: Oracle) -> bool:
+        """Whether a path that was run has answered all alike that this one is to begin with."""
+        return bool(self.begun) and all(
+            self.begun.get(decision.key, decision.chosen) == decision.chosen for decision in oracle.taken
+        )
 
 
 CORRECTIONS = 5
@@ -267,6 +283,9 @@ class Exploration(Generic[T]):
     reach: Callable[[T], int]
     """How much a path did. One that was stopped behind what all whole ones did had something else to do."""
     outcome: Callable[[T], object]
+    begun: Sequence[Mapping[Symbol, int]] = ()
+    """Answers with which paths behind the first one begin: those of an earlier entry that make this one worth
+    its time."""
     preparing: bool = False
     """Whether decisions that are not relevant are flipped first, until a path is busy."""
     cut: int = 0
@@ -280,20 +299,22 @@ class Exploration(Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         waiting: dict[Worth, list[_Flip]] = {worth: [] for worth in Worth}
-        waiting[Worth.TELLING].append(_Flip())
+        waiting[Worth.TELLING] += [_Flip(), *(_Flip(begun=answers) for answers in self.begun)]
         shown = _Shown()
         while (worth := self._next(waiting, shown)) is not None:
             if shown.runs >= self._most(shown):
-                left = waiting[Worth.TELLING] + (waiting[Worth.PLAIN] if shown.promising else [])
+                known = waiting[Worth.TELLING] + (waiting[Worth.PLAIN] if shown.promising else [])
+                left = [flip for flip in known if flip.arm is not None]
                 self.cut += sum(flip.arm not in shown.arms for flip in left)
                 self.combinations = sum(flip.arm in shown.arms for flip in left)
                 return
             flip = next((each for each in waiting[worth] if each.arm not in shown.arms), waiting[worth][0])
             waiting[worth].remove(flip)
-            oracle = Oracle(flip.forced, beliefs=dict(self.beliefs))
+            oracle = Oracle(flip.forced, beliefs={**flip.begun, **self.beliefs})
             result = self.run(oracle)
-            waiting[Worth.TELLING][:0] = self._anew(oracle)
+            waiting[Worth.TELLING][:0] = self._anew(oracle, flip)
             is_new = self._note(shown, worth, flip, result)
+            waiting[Worth.TELLING] = [one for one in waiting[Worth.TELLING] if not one.begins_like(oracle)]
             yield result
             for decision, found in _flips(oracle, flip):
                 if is_new or decision.key not in shown.asked:
@@ -335,7 +356,7 @@ class Exploration(Generic[T]):
         shown.outcomes.add(outcome)
         return is_new
 
-    def _anew(self, oracle: Oracle) -> list[_Flip]:
+    def _anew(self, oracle: Oracle, flip: _Flip) -> list[_Flip]:
         """The path that begins anew, knowing the right answer to what one has answered wrongly first."""
         wrong = [d.key for d in oracle.taken if d.key in oracle.refuted and d.key not in self.beliefs]
         if wrong and self.corrected == CORRECTIONS:
@@ -347,7 +368,7 @@ class Exploration(Generic[T]):
         self.beliefs[wrong[0]] = answer
         # for batch in loader: if isinstance(batch, dict): what one is, the others are by default.
         self.beliefs.setdefault(questions.of_any_pass(wrong[0]), answer)
-        return [_Flip(anew=True)]
+        return [_Flip(anew=True, begun=flip.begun)]
 
 
 def _flips(oracle: Oracle, flip: _Flip) -> Iterator[tuple[Decision, list[_Flip]]]:
@@ -355,7 +376,13 @@ def _flips(oracle: Oracle, flip: _Flip) -> Iterator[tuple[Decision, list[_Flip]]
     chosen = oracle.chosen
     for position, decision in _own(oracle, flip):
         others = (other for other in range(decision.options) if other != decision.chosen)
-        yield decision, [_Flip((*chosen[:position], other), (decision.test, other)) for other in others]
+        yield (
+            decision,
+            [
+                _Flip((*chosen[:position], other), (decision.test, other), begun=flip.begun)
+                for other in others
+            ],
+        )
 
 
 def _arms(oracle: Oracle, flip: _Flip) -> set[tuple[Symbol, int]]:
