@@ -71,7 +71,7 @@ def _enter_stream(call: Call, effect: fx.EnterStream) -> Value | None:
         outer = call.m.current_stream(call.lib)
         stream_values.waits(call.m, chosen.id, outer.id, call.span, call.name())
     if effect.now:
-        stream_values.select(call.m, chosen, call.lib)
+        stream_values.use(call.m, chosen, call.lib)
         return chosen
     joins = call.value(effect.joins) == ConstV(True)
     return ContextV(ContextKind.STREAM, chosen, call.lib, joins=joins)

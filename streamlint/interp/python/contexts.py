@@ -55,7 +55,8 @@ class _Restore:
         self.m = m
         self.value = value
         self.span = span
-        self.current = dict(m.current)
+        self.is_of_cupy = _is_stream_of_cupy(value)
+        self.current = stream_values.before_use(m) if self.is_of_cupy else dict(m.current)
         self.device = devices.current(m)
         self.default_device, self.default_since = m.default_device, m.default_since
         self.allocator = m.allocator
@@ -106,9 +107,17 @@ class _Restore:
         m.current = self.current
         m.default_device, m.default_since = self.default_device, self.default_since
         devices.select(m, self.device)
+        if self.is_of_cupy:
+            m.used = {}
         if self.value.joins and isinstance(self.value.value, StreamV) and not m.cut:
             outer = m.current_stream(self.value.lib or Lib.TORCH)
             stream_values.waits(m, outer.id, self.value.value.id, self.span, "leaving the block")
+
+
+def _is_stream_of_cupy(value: ContextV | None) -> bool:
+    if value is None or value.kind is not ContextKind.STREAM or not isinstance(value.value, StreamV):
+        return False
+    return (value.lib or value.value.lib) is Lib.CUPY
 
 
 def enter(m: Machine, value: Value, span: Span) -> tuple[Value, _Restore]:
@@ -125,6 +134,8 @@ def enter(m: Machine, value: Value, span: Span) -> tuple[Value, _Restore]:
         return SymV(symbols.call("entering", symbol_of(names.settle(m, value)))), restore
     match context.kind:
         case ContextKind.STREAM:
+            if restore.is_of_cupy:
+                m.used = {}
             if isinstance(context.value, StreamV):
                 stream_values.is_another(m, context.value)
                 stream_values.select(m, context.value, context.lib)

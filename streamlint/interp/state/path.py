@@ -81,6 +81,8 @@ class Path:
     remembered: dict[Symbol, Value] = field(default_factory=dict)
     """What functions gave that remember it: see ``python/caching.py``."""
     current: dict[tuple[Lib, DeviceId, LaneId], StreamV] = field(default_factory=dict)
+    used: dict[tuple[Lib, DeviceId, LaneId], StreamV | None] = field(default_factory=dict)
+    """What a block has made current, where ``stream.use()`` of CuPy's has made another one so since."""
     defaults: dict[tuple[StreamKind, DeviceId], StreamV] = field(default_factory=dict)
     device: DeviceId = CURRENT_DEVICE
     exact_device: DeviceId | None = CURRENT_DEVICE
