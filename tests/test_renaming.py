@@ -36,7 +36,7 @@ def found(report: Report) -> list[tuple[str, int, str]]:
 NAMES_TELL = {"torch/sl101_called_like_numbers.py", "torch/sl101_replaced_data.py"}
 """What is about a guess by names (``docs/limits.md``), and what gives the name of a member of PyTorch's
 layers, ``weight``, to one of its own."""
-ORDER_TELLS = {"torch/sl101_taken_from_others.py"}
+ORDER_TELLS = {"torch/sl101_taken_from_others.py", "torch/sl101_begun_by_calls.py"}
 """Where several methods fill aside what another one hands out: which come first (``docs/limits.md``)."""
 
 
