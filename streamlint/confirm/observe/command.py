@@ -93,7 +93,8 @@ def _run(options: argparse.Namespace, root: Path) -> tuple[int, Observed | None]
     """The exit status of the program, and what was observed of it and of Python processes that it started."""
     program, _, function = options.program.partition("::")
     arguments = [word for i, word in enumerate(options.arguments) if i or word != "--"]
-    with tempfile.TemporaryDirectory(prefix="streamlint-") as folder:
+    # A process that outlives the program, as multiprocessing keeps some, may write while all is removed.
+    with tempfile.TemporaryDirectory(prefix="streamlint-", ignore_cleanup_errors=True) as folder:
         results, hooks, request = Path(folder, "results"), Path(folder, "hooks"), Path(folder, "request.json")
         results.mkdir()
         hooks.mkdir()
