@@ -17,7 +17,6 @@ from streamlint.interp.python import (
     walks,
 )
 from streamlint.interp.state import elements, lengths, lifetime, loop_steps, results, symbols
-from streamlint.interp.state.ends import PathEnds
 from streamlint.interp.state.values import (
     NONE,
     BufferV,
@@ -178,7 +177,8 @@ def _some_of(m: Machine, source: Value, span: Span) -> list[Value]:
     """What a clause comes by where the number of elements is not known."""
     step = objects.following(m, source)
     if step is not None:
-        return _stepped(m, source, step, span)
+        item = objects.stepped(m, source, step, span)
+        return [] if item is None else [item]
     items = walks.asked_for(m, source, span)
     if not walks.is_filled(m, source):
         one = containers.any_of(m, source, span)
@@ -187,16 +187,6 @@ def _some_of(m: Machine, source: Value, span: Span) -> list[Value]:
     numbers = range(1, min(walks.known_by_number(m, source), SURE_ELEMENTS))
     used = [containers.nth(m, source, number, span) for number in numbers]
     return items + [item for item in used if item not in items]
-
-
-def _stepped(m: Machine, source: Value, step: Value, span: Span) -> list[Value]:
-    """What an object gives next whose ``__next__`` is known, if it gives anything."""
-    try:
-        item = m.python.call(m, step, [], {}, span)
-    except PathEnds:
-        # StopIteration
-        return []
-    return [] if objects.is_end(m, source, item) else [item]
 
 
 def _tested(m: Machine, clause: ir.Generator, *, again: bool) -> tuple[bool, bool, list[Value]]:
@@ -260,10 +250,10 @@ def _again(m: Machine, e: ir.Comprehension, source: Value, more: int) -> list[tu
         if lengths.has_ended(m, source, turn):
             break
         at = clause.iter.span
-        items = _stepped(m, source, step, at) if step else [containers.nth(m, source, turn, at)]
-        if not items:
+        item = objects.stepped(m, source, step, at) if step else containers.nth(m, source, turn, at)
+        if item is None:
             break
-        binding.assign(m, clause.target, items[0])
+        binding.assign(m, clause.target, item)
         for condition in clause.tests:
             m.python.evaluate(m, condition)
         _clause(m, e, 1, made)

@@ -165,14 +165,10 @@ def _turns(m: Machine, s: ir.For, walked: Walked, source: Value) -> Iterator[Val
             if step is None:
                 yield containers.nth(m, source, turn - beside, s.iter.span)
                 continue
-            try:
-                item = m.python.call(m, step, [], {}, s.iter.span)
-            except PathEnds:
-                # StopIteration
+            given = objects.stepped(m, walked.inner, step, s.iter.span)
+            if given is None:
                 return
-            if objects.is_end(m, walked.inner, item):
-                return
-            yield walked.around(item, turn)
+            yield walked.around(given, turn)
         for item in joined_lists.at_end(m, source, done, s.iter.span)[:last]:
             last -= 1
             lengths.begins(m, source, done, done + last)

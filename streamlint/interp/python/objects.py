@@ -24,6 +24,7 @@ from streamlint.interp.library import (
 )
 from streamlint.interp.python import fields, given_objects, set_before, variables
 from streamlint.interp.state import arguments, elements, giving_up, lifetime, names, naming, symbols
+from streamlint.interp.state.ends import PathEnds
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -279,6 +280,16 @@ def following(m: Machine, value: Value) -> Value | None:
     if held.role == python.CALLED_AGAIN:
         return held.items[0]
     return classes.method(m, value, "__next__") if held.shape is Shape.INSTANCE else None
+
+
+def stepped(m: Machine, source: Value, step: Value, span: Span) -> Value | None:
+    """What ``step``, the ``following`` of an iterator, gives next; None where that has come to its end."""
+    try:
+        item = m.python.call(m, step, [], {}, span)
+    except PathEnds:
+        # StopIteration
+        return None
+    return None if is_end(m, source, item) else item
 
 
 def told_by_class(m: Machine, value: Value, names_of: tuple[str, ...], span: Span) -> Value | None:
