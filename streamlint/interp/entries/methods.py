@@ -443,11 +443,13 @@ def waiting(project: Project, module: ir.Module, construction: Construction, tol
             continue
         if decorators.is_static(decl) or decorators.is_of_class(decl):
             continue
-        names = frozenset().union(*(other.names for other in methods.by_name.values() if other is not decl))
+        others = tuple(other for other in methods.by_name.values() if other is not decl)
 
-        def body(m: Machine, decl: ir.FunctionDecl = decl, names: frozenset[str] = names) -> None:
+        def body(
+            m: Machine, decl: ir.FunctionDecl = decl, others: tuple[ir.FunctionDecl, ...] = others
+        ) -> None:
             made = construction.make(m)
-            unseen_caller.after_other_calls(m, made, names)
+            unseen_caller.after_other_calls(m, made, others)
             _call(m, made, decl, 1)
 
         yield Entry(

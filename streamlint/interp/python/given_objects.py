@@ -189,14 +189,8 @@ def _was_used(m: Machine, made: HeapV, cls: ir.ClassDecl, symbol: Symbol) -> Non
     """Other methods may have been called before; its streams and events are known to who passes it."""
     order, whole = m.project.ancestors(cls)
     is_record = all(decl.name in MAKES_OBJECTS for one in order for decl in one.methods.values())
-    names = {
-        name
-        for one in order
-        for decl in one.methods.values()
-        if decl.name != "__init__"
-        for name in decl.names
-    }
-    unseen_caller.after_other_calls(m, made, frozenset(names), symbol)
+    others = (decl for one in order for decl in one.methods.values() if decl.name != "__init__")
+    unseen_caller.after_other_calls(m, made, others, symbol)
     for name, value in m.heap[made.id].attrs.items():
         if isinstance(value, (StreamV, EventV)):
             naming.keep(m, value, symbols.Attr(symbol, name), in_record=is_record and whole)

@@ -49,7 +49,7 @@ from streamlint.models.autograd import FORWARD, SETS_UP
 from streamlint.models.python import GIVES_STEPS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
@@ -204,12 +204,18 @@ def _handed_out(m: Machine, value: Value, span: Span) -> None:
     callers.hand_out(m, value, views, m.last_return or span)
 
 
-def after_other_calls(m: Machine, made: HeapV, names: frozenset[str], symbol: Symbol = symbols.SELF) -> None:
-    """Makes unknown what methods with these names in their text may have changed since the constructor.
+def after_other_calls(
+    m: Machine, made: HeapV, others: Iterable[ir.FunctionDecl], symbol: Symbol = symbols.SELF
+) -> None:
+    """Makes unknown what these methods may have changed since the constructor.
 
     What is still ``None``, ``False``, empty or the name of a state (``self.state = "idle"``) in a new object,
-    or in an object that it holds, says nothing about a used one.
+    or in an object that it holds, says nothing about a used one. So does a member of an enumeration, where
+    one of them assigns another (``self.state = State.COPYING``).
     """
+    others = list(others)
+    names = frozenset().union(*(decl.names for decl in others))
+    stored = frozenset().union(*(decl.stored for decl in others if decl.name != "__init__"))
     waiting = [(symbol, made)]
     seen: set[int] = set()
     while waiting:
@@ -221,7 +227,10 @@ def after_other_calls(m: Machine, made: HeapV, names: frozenset[str], symbol: Sy
         for name in sorted(attributes.keys() & names):
             part = symbols.Attr(owner, name)
             match attributes[name]:
-                case ConstV(None | False | str()):
+                case ConstV(member=True) if name not in stored:
+                    # self.mode = Mode.IN_ORDER, which only the constructor chooses.
+                    pass
+                case ConstV(None | False | str()) | ConstV(member=True):
                     attributes[name] = SymV(part)
                     cls = m.heap[value.id].cls
                     if cls is not None:
