@@ -56,6 +56,7 @@ from streamlint.models.autograd import FORWARD
 from streamlint.models.cuda_runtime import SUCCESS_NAMES
 from streamlint.models.schema import Role
 from streamlint.models.torch import FORWARD_HOOKS, GIVES_OF_MODULE, MODULE_RETURNS_SELF, MODULE_STATE
+from streamlint.trace import Evidence
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -333,8 +334,8 @@ def set_attribute(m: Machine, value: Value, name: str, new: Value, span: Span) -
             m.set_global(f"{decl.module}:{decl.qualname}", name, new)
         case ModuleV(module):
             m.set_global(module, name, new)
-        case BufferV() if name == "data" and isinstance(new, BufferV) and lifetime.is_of_a_tensor(m, value):
-            giving_up.assign_data(m, value, new)
+        case BufferV() if name == "data" and (given := _data_of(m, value, new)) is not None:
+            giving_up.assign_data(m, value, given)
         case BufferV() if elements.selector_of(symbols.EACH) in value.region:
             # for name, p in layer.named_parameters(): p.data = page. The next one is another tensor.
             pass
@@ -354,6 +355,22 @@ def set_attribute(m: Machine, value: Value, name: str, new: Value, span: Span) -
             m.roles[symbols.Attr(symbol_of(value), name)] = new
         case _:
             pass
+
+
+def _data_of(m: Machine, tensor: BufferV, new: Value) -> BufferV | None:
+    """The memory that a tensor gets: of what is given only this may show that it is a tensor.
+
+    ``made = torch.empty(1, device=x.device)``, ``made.data = x.data``: both are one memory from now on.
+    """
+    if not lifetime.is_of_a_tensor(m, tensor):
+        return None
+    match names.settle(m, new):
+        case BufferV() as given:
+            return given
+        case SymV() as given if tensor.flavor is Flavor.TORCH:
+            return tensors.as_buffer(m, given, kind=Evidence.INFERRED)
+        case _:
+            return None
 
 
 def _note_choice(m: Machine, held: HeapObject, name: str, new: Value) -> None:
