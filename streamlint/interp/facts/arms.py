@@ -23,6 +23,8 @@ _NAMES: Kept[str, frozenset[str]] = Kept()
 """By the names of modules."""
 _DECIDING: Kept[Span, frozenset[str]] = Kept()
 """By the places of functions."""
+_INNER: Kept[Span, frozenset[str]] = Kept()
+"""The same."""
 
 
 def tell(project: Project, module: str, test: Test, function: ir.Function | None) -> bool:
@@ -33,15 +35,29 @@ def tell(project: Project, module: str, test: Test, function: ir.Function | None
     return project.once(_TELL, test.span, lambda: _tell(project, module, test, function))
 
 
-def _tell(project: Project, module: str, test: Test, function: ir.Function | None) -> bool:
+def say(project: Project, module: str, code: object, function: ir.Function | None) -> bool:
+    """Whether code uses a name that tells of streams, or that of a function which leads to them."""
     names = project.once(_NAMES, module, lambda: _names(project, module))
+    inner: frozenset[str] = frozenset()
+    if function is not None:
+        inner = project.once(_INNER, function.span, lambda: _inner(project, function))
+    return any(_name(node) in names or _name(node) in inner for node in ir.walk(code, functions=True))
+
+
+def _tell(project: Project, module: str, test: Test, function: ir.Function | None) -> bool:
     arms = test.cases if isinstance(test, ir.Match) else (test.body, test.orelse)
-    if any(_name(node) in names for node in ir.walk(arms, functions=True)):
+    if say(project, module, arms, function):
         return True
     if function is None:
         return False
     deciding = project.once(_DECIDING, function.span, lambda: _deciding(function))
     return not deciding.isdisjoint(_assigned(arms))
+
+
+def _inner(project: Project, function: ir.Function) -> frozenset[str]:
+    """Functions inside of a function that lead to streams: ``def flush(): dist.all_reduce(x, async_op=True)``."""
+    inner = (node.function for node in ir.walk(function.body) if isinstance(node, ir.FunctionDef))
+    return frozenset(one.name for one in inner if say(project, one.module, one.body, None))
 
 
 def _deciding(function: ir.Function) -> frozenset[str]:

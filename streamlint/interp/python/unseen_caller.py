@@ -9,6 +9,7 @@ from streamlint.frozen import replace
 from streamlint.interp.facts import (
     call_keys,
     classes,
+    default_arms,
     given_apart,
     given_classes,
     guesses,
@@ -44,6 +45,7 @@ from streamlint.interp.state.values import (
     SymV,
     TupleV,
     Value,
+    symbol_of,
 )
 from streamlint.models.autograd import FORWARD, SETS_UP
 from streamlint.models.python import GIVES_STEPS
@@ -444,12 +446,25 @@ def _called_by_name(m: Machine, default: ir.Expr, module: str) -> Value | None:
     return value if isinstance(value, (ApiV, ClassV, FuncV)) else None
 
 
+def _usual(m: Machine, name: str, default: default_arms.Plain, number: int, scope: Scope | None) -> Value:
+    """The default of a parameter; on another path something else, if code with streams is left out by that."""
+    usual = ConstV(default)
+    if scope is None or not default_arms.leave_out(m.project, scope, name, default):
+        return usual
+    key = symbols.call("default", symbols.Name(scope.name), symbols.constant(name))
+    if m.oracle.choose(key, f"{name} == {default!r}") == 0:
+        return usual
+    other = arguments.unknown(number, name)
+    m.oracle.answer(symbols.Compare("==", other.symbol, symbol_of(usual)), 1)
+    return other
+
+
 def _outside_value(m: Machine, param: ir.Param, number: int, module: str, scope: Scope | None) -> Value:
     if (known := _given_back(m, number, param.name)) is not None:
         return known
     match param.default:
-        case ir.Const(value=value) if _is_plain(param.default):
-            return ConstV(value)
+        case ir.Const(value=int() | float() | str() as usual) if _is_plain(param.default):
+            return _usual(m, param.name, usual, number, scope)
         case ir.Seq(kind="tuple", items=items) if items and all(map(_is_plain, items)):
             # A pair of numbers is as plain as a number: the betas of an optimizer.
             return TupleV(tuple(ConstV(item.value) for item in items if isinstance(item, ir.Const)))
