@@ -55,7 +55,7 @@ def _tell(project: Project, module: str, test: Test, function: ir.Function | Non
 
 
 def _inner(project: Project, function: ir.Function) -> frozenset[str]:
-    """Functions inside of a function that lead to streams: ``def flush(): dist.all_reduce(x, async_op=True)``."""
+    """Functions inside of it that lead to streams: ``def flush(): dist.all_reduce(x, async_op=True)``."""
     inner = (node.function for node in ir.walk(function.body) if isinstance(node, ir.FunctionDef))
     return frozenset(one.name for one in inner if say(project, one.module, one.body, None))
 

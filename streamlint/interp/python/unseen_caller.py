@@ -447,7 +447,7 @@ def _called_by_name(m: Machine, default: ir.Expr, module: str) -> Value | None:
 
 
 def _usual(m: Machine, name: str, default: default_arms.Plain, number: int, scope: Scope | None) -> Value:
-    """The default of a parameter; on another path something else, if code with streams is left out by that."""
+    """The default of a parameter; another value on another path, if code with streams is left out by it."""
     usual = ConstV(default)
     if scope is None or not default_arms.leave_out(m.project, scope, name, default):
         return usual
