@@ -10,7 +10,7 @@ import operator
 from typing import TYPE_CHECKING, TypeAlias
 
 from streamlint import ir
-from streamlint.interp.facts import arms
+from streamlint.interp.facts import arms, scopes
 from streamlint.interp.state.kept import Kept
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from streamlint.source import Span
 
 Plain: TypeAlias = "int | float | str"
+Known: TypeAlias = "Mapping[str, Plain]"
+"""What variables and attributes are, as they are written: ``mode``, ``self.mode``."""
 
 _LEAVES_OUT: Kept[tuple[Span, str], bool] = Kept()
 """By the places of functions and the names of parameters."""
@@ -38,48 +40,95 @@ _ORDER: Mapping[str, Callable[[Plain, Plain], bool]] = {
 def leave_out(project: Project, scope: Scope, name: str, default: Plain) -> bool:
     """Whether code that may have to do with streams is left out while a parameter has its default."""
     return project.once(
-        _LEAVES_OUT,
-        (scope.function.span, name),
-        lambda: any(
-            arms.say(project, scope.module.name, dead, function)
-            for function, known in _asked(scope, name, default)
-            for dead in _dead(function.body, known)
-        ),
+        _LEAVES_OUT, (scope.function.span, name), lambda: _leaves_out(project, scope, name, default)
     )
 
 
-def _asked(scope: Scope, name: str, default: Plain) -> Iterator[tuple[ir.Function, dict[str, Plain]]]:
-    """The functions that may ask of a parameter, each with how it writes it there."""
-    function = scope.function
-    if name not in _assigned(function.body):
-        yield function, {name: default}
-    if scope.cls is None or function.name != "__init__":
+def _leaves_out(project: Project, scope: Scope, name: str, default: Plain) -> bool:
+    """Looks at the function, and at those that it hands the parameter on to, or keeps it for."""
+    waiting: list[tuple[Scope, Known]] = [(scope, {name: default})]
+    seen: set[tuple[Span, str]] = set()
+    while waiting:
+        here, asked = waiting.pop()
+        known = {text: value for text, value in asked.items() if (here.function.span, text) not in seen}
+        seen |= {(here.function.span, text) for text in known}
+        module, body = here.module.name, here.function.body
+        if any(arms.say(project, module, dead, here.function) for dead in _dead(body, known)):
+            return True
+        if known:
+            waiting += [*_keepers(here, known), *_handed_on(project, here, known)]
+    return False
+
+
+def _keepers(scope: Scope, known: Known) -> Iterator[tuple[Scope, Known]]:
+    """The methods of an object whose constructor keeps what it gets: ``self.mode = mode``."""
+    if scope.cls is None or scope.function.name != "__init__":
         return
-    attributes = set(_kept_in(function, name))
+    kept = dict(_kept(scope.function, known))
     for decl in scope.cls.methods.values():
-        here = attributes & decl.own
-        code = ir.code_of(decl) if here and decl.name != function.name else None
-        if code is not None and code.params:
-            yield code, {f"{code.params[0].name}.{attribute}": default for attribute in here}
+        here = kept.keys() & decl.own if decl.name != "__init__" else frozenset()
+        method = scopes.scope_of(scope.module, decl, scope.cls) if here else None
+        if method is not None and method.function.params:
+            receiver = method.function.params[0].name
+            yield method, {f"{receiver}.{attribute}": kept[attribute] for attribute in here}
 
 
-def _assigned(body: Sequence[ir.Stmt]) -> set[str]:
-    assigned = (node.targets for node in ir.walk(body) if isinstance(node, ir.Assign))
-    return {target.id for targets in assigned for target in targets if isinstance(target, ir.Name)}
-
-
-def _kept_in(constructor: ir.Function, name: str) -> Iterator[str]:
-    """``stages`` of ``self.stages = stages``."""
+def _kept(constructor: ir.Function, known: Known) -> Iterator[tuple[str, Plain]]:
     for node in ir.walk(constructor.body):
         match node:
-            case ir.Assign(targets=(ir.Attr(value=ir.Name(), name=attribute),), value=ir.Name(id=kept)):
-                if kept == name:
-                    yield attribute
+            case ir.Assign(targets=(ir.Attr(value=ir.Name(), name=attribute),), value=ir.Name(id=name)):
+                if name in known:
+                    yield attribute, known[name]
             case _:
                 pass
 
 
-def _dead(body: Sequence[ir.Stmt], known: Mapping[str, Plain]) -> Iterator[object]:
+def _handed_on(project: Project, scope: Scope, known: Known) -> Iterator[tuple[Scope, Known]]:
+    """``Worker(mode)``, ``super().__init__(mode=mode)``, ``self._load(x, self.mode)``."""
+    for node in ir.walk(scope.function.body):
+        if not isinstance(node, ir.Call) or known.keys().isdisjoint(ir.dotted(a.value) for a in node.args):
+            continue
+        target = _called(project, scope, node)
+        callee = scopes.scope_of(*target) if target is not None else None
+        if callee is not None:
+            positional = [param.name for param in callee.function.params if param.kind == "positional"]
+            positional = positional[callee.cls is not None :]
+            given = {
+                param.name: scopes.argument_of(node, param.name, positional)
+                for param in callee.function.params
+            }
+            texts = {name: ir.dotted(e) for name, e in given.items() if e is not None}
+            yield callee, {name: known[text] for name, text in texts.items() if text in known}
+
+
+def _called(
+    project: Project, scope: Scope, call: ir.Call
+) -> tuple[ir.Module, ir.FunctionDecl, ir.ClassDecl | None] | None:
+    """The function of the module, the constructor or the method of the object that is called."""
+    module, receiver = scope.module, next((param.name for param in scope.function.params), None)
+    bases = project.ancestors(scope.cls)[0] if scope.cls is not None else []
+    match call.func:
+        case ir.Name(id=name) if name in module.functions:
+            return module, module.functions[name], None
+        case ir.Name(id=name) if name in module.classes:
+            return _method(project, project.ancestors(module.classes[name])[0], "__init__")
+        case ir.Attr(value=ir.Name(id=owner), name=name) if owner == receiver:
+            return _method(project, bases, name)
+        case ir.Attr(value=ir.Call(func=ir.Name(id="super")), name=name):
+            return _method(project, bases[1:], name)
+        case _:
+            return None
+
+
+def _method(
+    project: Project, order: Sequence[ir.ClassDecl], name: str
+) -> tuple[ir.Module, ir.FunctionDecl, ir.ClassDecl] | None:
+    cls = next((one for one in order if name in one.methods), None)
+    module = project.module(cls.module) if cls is not None else None
+    return (module, cls.methods[name], cls) if cls is not None and module is not None else None
+
+
+def _dead(body: Sequence[ir.Stmt], known: Known) -> Iterator[object]:
     """The arms that are never taken, and what stands behind an arm that is always taken and leaves."""
     for node in ir.walk(body, functions=True):
         if isinstance(node, (ir.If, ir.While, ir.Choice)):
@@ -93,7 +142,7 @@ def _dead(body: Sequence[ir.Stmt], known: Mapping[str, Plain]) -> Iterator[objec
                 yield body[number + 1 :]
 
 
-def _answer(test: ir.Expr, known: Mapping[str, Plain]) -> bool | None:
+def _answer(test: ir.Expr, known: Known) -> bool | None:
     """What a test answers by what is known, if it asks of that; None where it is open."""
     match test:
         case ir.Unary(op="not", operand=operand):
@@ -119,7 +168,7 @@ def _compared(op: str, one: Plain | None, two: Plain | None) -> bool | None:
     return _ORDER[op](one, two)
 
 
-def _value(e: ir.Expr, known: Mapping[str, Plain]) -> Plain | None:
+def _value(e: ir.Expr, known: Known) -> Plain | None:
     if isinstance(e, ir.Const):
         return e.value if isinstance(e.value, (int, float, str)) else None
     return known.get(ir.dotted(e)) if isinstance(e, (ir.Name, ir.Attr)) else None
