@@ -204,14 +204,8 @@ def _instance_attribute(m: Machine, value: HeapV, name: str, span: Span) -> Valu
             if inside.shape is Shape.DICT and not inside.entries:
                 variables.add_stream_elements(m, value, held.cls, name, inside)
             variables.add_sample(m, m.project.ancestors(held.cls)[0], name, inside)
-        elif held.attrs[name] == NONE and held.cls is not None and "stream" in name and not m.constructing:
-            # Not for an argument that the path has taken to be None.
-            return variables.given_by_others(m, value, held.cls, name)
-        elif (
-            held.attrs[name] == NONE and held.cls is not None and set_before.is_set(m, value, held.cls, name)
-        ):
-            held.attrs[name] = unknown_attribute(m, value, name)
-            return held.attrs[name]
+        elif held.attrs[name] == NONE and held.cls is not None:
+            return _set_since(m, value, held.cls, name)
         return found
     if held.cls is None:
         waited = threads.is_thread(m, value) or value.id in m.monitors
@@ -241,6 +235,19 @@ def _instance_attribute(m: Machine, value: HeapV, name: str, span: Span) -> Valu
         held.attrs[name] = made
         naming.rename(m, made, f"self.{name}")
     return held.attrs[name]
+
+
+def _set_since(m: Machine, made: HeapV, cls: ir.ClassDecl, name: str) -> Value:
+    """What a constructor has left ``None``: what others have put there since, or nothing.
+
+    Not for an argument that the path has taken to be ``None``.
+    """
+    given = variables.given_by_others(m, made, cls, name) if not m.constructing else NONE
+    if given != NONE:
+        return given
+    if set_before.is_set(m, made, cls, name) or (not m.constructing and set_before.by_others(m, cls, name)):
+        m.heap[made.id].attrs[name] = unknown_attribute(m, made, name)
+    return m.heap[made.id].attrs[name]
 
 
 def unknown_attribute(m: Machine, value: HeapV, name: str) -> SymV:

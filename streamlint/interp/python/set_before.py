@@ -1,6 +1,8 @@
-"""Attributes of a module's object that are ``None`` until the application is set up, as it is by then.
+"""Attributes that are ``None`` until the application is set up, as it is by then.
 
 ``_CONTEXT = Context()``: ``install(args)`` sets ``self.bags``, without which ``bag(name)`` raises an error.
+And ``self.store_lane = None``, of which no other method is: who makes the model sets it, or
+``self.store_lane.wait_stream(...)`` would raise one.
 """
 
 from __future__ import annotations
@@ -11,12 +13,54 @@ from streamlint import ir
 from streamlint.interp.state.kept import Kept
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.values import HeapV
     from streamlint.source import Span
 
+_USED_AS_SET: Kept[ir.ClassDecl, frozenset[str]] = Kept()
 _CALLED: Kept[Span, frozenset[str]] = Kept()
 """What functions call, by their places."""
+
+
+def by_others(m: Machine, cls: ir.ClassDecl, name: str) -> bool:
+    """Whether code out of sight must have set what the constructor of an object leaves ``None``.
+
+    No method sets it, and some method uses it without asking whether it is there.
+    """
+    order = m.project.ancestors(cls)[0]
+    setters = (decl for one in order for decl in one.methods.values() if decl.name != "__init__")
+    return not any(name in decl.stored for decl in setters) and any(name in _used(m, one) for one in order)
+
+
+def _used(m: Machine, cls: ir.ClassDecl) -> frozenset[str]:
+    return m.project.once(_USED_AS_SET, cls, lambda: frozenset(_used_as_set(cls)))
+
+
+def _used_as_set(cls: ir.ClassDecl) -> Iterator[str]:
+    """Attributes of the object of which a method uses a member, and that no test of it mentions."""
+    for decl in cls.methods.values():
+        function = ir.code_of(decl) if decl.name != "__init__" else None
+        if function is None or not function.params:
+            continue
+        receiver = function.params[0].name
+        nodes = list(ir.walk(function.body))
+        tests = [node.test for node in nodes if isinstance(node, (ir.If, ir.While, ir.Choice, ir.Assert))]
+        asked = {name for test in tests for node in ir.walk(test) if (name := _own(node, receiver))}
+        yield from (
+            name
+            for node in nodes
+            if isinstance(node, ir.Attr) and (name := _own(node.value, receiver)) and name not in asked
+        )
+
+
+def _own(node: object, receiver: str) -> str:
+    match node:
+        case ir.Attr(value=ir.Name(id=owner), name=name) if owner == receiver:
+            return name
+        case _:
+            return ""
 
 
 def is_set(m: Machine, made: HeapV, cls: ir.ClassDecl, name: str) -> bool:
