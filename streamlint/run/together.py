@@ -61,8 +61,7 @@ class Together:
         event = item.unless_recorded
         if event is None:
             return True
-        recorded = event.span in self.facts.recorded
-        return not recorded and not any(
+        return not self._is_recorded(event) and not any(
             self._may_record(one, event, item.finding) for one in self._about(event)
         )
 
@@ -74,17 +73,26 @@ class Together:
             and bool(item.pending_at)
             and self._is_called_elsewhere(self.module, item.pending_at)
         )
-        return replace(finding, confidence=Confidence.POSSIBLE) if seen else finding
+        if seen:
+            return replace(finding, confidence=Confidence.POSSIBLE)
+        event = item.unless_recorded
+        if event is None or not (event.earlier or event.span in self.facts.recorded):
+            return finding
+        # That nothing records it is what the text of the program says, by the names of attributes.
+        is_certain = finding.confidence is Confidence.CERTAIN
+        return replace(finding, confidence=Confidence.LIKELY) if is_certain else finding
 
     def of_unrecorded(self, found: Sequence[Conditional]) -> Iterator[Finding]:
         """Findings about events that nothing records, and for which no path shows a wait."""
         known = self.facts.shown_recorded | {unrecorded.waited_for(item.finding) for item in found}
         events = (event for place, event in self.facts.unrecorded.items() if place not in known)
-        yield from self.unrecorded.findings(
-            event
-            for event in events
-            if event.span not in self.facts.recorded or self.unrecorded.is_of_tree(event)
-        )
+        yield from self.unrecorded.findings(event for event in events if not self._is_recorded(event))
+
+    def _is_recorded(self, event: Event) -> bool:
+        """Whether some path records an event, or gives it to unseen code that may do so."""
+        if event.span in self.facts.shown_recorded or event.span not in self.facts.recorded:
+            return event.span in self.facts.recorded
+        return not self.unrecorded.is_of_tree(event)
 
     def _shows(self, fact: Fact) -> bool:
         """Whether the entries show it, with what other code may wait for."""
@@ -142,7 +150,7 @@ class Together:
         function that waits the calls in question are those that no path has reached.
         """
         name = event.name.partition("[")[0]
-        if not event.earlier and self.unrecorded.put_away(event) is not None:
+        if self.unrecorded.put_away(event) is not None:
             return False
         if event.earlier and ":" in name:
             # An argument: whoever passes it has another name for it.

@@ -54,17 +54,17 @@ class Unrecorded:
         if event.span is None or event.span.path != self.module.path:
             return None
         if event.span not in self.known:
-            self.known[event.span] = self._put_away(event.function, event.span)
+            self.known[event.span] = self._put_away(event.span)
         return self.known[event.span]
 
-    def _put_away(self, maker: str, made: Span) -> PutAway | None:
+    def _put_away(self, made: Span) -> PutAway | None:
         project = self.elsewhere.project
-        away = recorded.put_away(project, self.module, maker, made)
+        away = recorded.put_away(project, self.module, made)
         asked: PutAway | None = None
         while away is not None and away != asked:
             asked = away
             away = recorded.further(project, self.module, away)
-            for other in self._others(away.attributes) if away is not None else ():
+            for other in self._others(away.names) if away is not None else ():
                 if away is not None and (there := recorded.further(project, other, away)) != away:
                     away = there if self.elsewhere.may_meet(self.module, other) else away
         return away

@@ -1,6 +1,7 @@
 """What one function does with an event that objects hold by some name, and to what else it gives it.
 
-``events.append(group.events[i])``, then ``group.events = events``: it only carries them along.
+``events.append(group.events[i])``, then ``group.events = events``: it only carries them along. An object that
+is made with it, ``Task(rows, event=ready)``, holds it by the name that its class gives it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.frozen import frozen
+from streamlint.interp.facts import classes, scopes
 from streamlint.interp.state.values import ClassV
 from streamlint.models import python, vocabulary
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from streamlint.interp.state.project import Project
+    from streamlint.interp.state.scope import Target
     from streamlint.source import Span
 
 
@@ -29,6 +32,18 @@ class Purpose:
     """Calls with the event, or of it, that are no such use."""
     objects: bool
     """Whether it is known by which names the objects hold it that are made with it."""
+
+
+@frozen()
+class Field:
+    """An attribute by which the objects of one class hold it: constructors put it there."""
+
+    name: str
+    cls: ir.ClassDecl
+
+    def is_of(self, project: Project, other: ir.ClassDecl) -> bool:
+        """Whether an object of another class may be one of these, by what the one inherits from the other."""
+        return other in project.ancestors(self.cls)[0] or self.cls in project.ancestors(other)[0]
 
 
 @dataclass(slots=True)
@@ -48,18 +63,29 @@ class Use:
     """Attributes of the function's own object that are other events."""
     kept: set[str] = field(default_factory=set)
     """Further attributes that it is given to."""
+    fields: set[Field] = field(default_factory=set)
+    """The same of objects that are made with it."""
+    of_class: frozenset[str] = frozenset()
+    """Those of the names by which only objects of some classes hold it."""
+    others: frozenset[tuple[str, str]] = frozenset()
+    """Variables with attributes of theirs that are something else: ``task: Task`` has another ``event``."""
+    made: Span | None = None
+    """Where it is made, if that is in this function."""
+    constructs: bool = False
+    """Whether the function is a constructor that got it: what it makes with it is not followed."""
     own: set[int] = field(default_factory=set)
     """Expressions that stand for an event which was made right before, by their ``id``."""
 
     def follow(self) -> None:
         """Finds the variables and attributes to which it goes."""
         known = -1
-        while known != len(self.aliases) + len(self.kept):
-            known = len(self.aliases) + len(self.kept)
+        while known != len(self.aliases) + len(self.kept) + len(self.fields):
+            known = len(self.aliases) + len(self.kept) + len(self.fields)
             for node in ir.walk(self.body, functions=True):
                 for target, value in _flows(node):
                     if self._is_it(value):
                         self.give(target)
+                self.fields.update(held for held, value in self._kept_by_object(node) if self._is_it(value))
 
     def does_more(self) -> bool:
         """Whether it does more with it than to make, keep and test it, to let it go, and what is harmless."""
@@ -99,6 +125,10 @@ class Use:
         match e:
             case ir.Name(id=name):
                 return name in self.aliases
+            case ir.Call(span=span) if span == self.made:
+                return True
+            case ir.Attr(value=ir.Name(id=owner), name=name) if (owner, name) in self.others:
+                return False
             case ir.Attr(value=ir.Name(id=owner), name=name) if owner == self.receiver:
                 return name in self.attributes | self.kept and name not in self.of_receiver
             case ir.Attr(name=name):
@@ -146,7 +176,7 @@ class Use:
             case ir.Name(id=name):
                 self.aliases.add(name)
             case ir.Attr(name=name):
-                self.kept |= {name} - self.attributes
+                self.kept |= {name} - (self.attributes - self.of_class)
             case ir.Index(value=value) | ir.Star(value=value):
                 self.give(value)
             case ir.Seq(items=items):
@@ -176,7 +206,8 @@ class Use:
             case ir.Choice(test=tested) | ir.Assert(test=tested) | ir.Eval(value=tested):
                 return (tested,)
             case ir.Call(func=func, args=args):
-                return self._harmless_in_call(func, args)
+                kept = (value for _, value in self._kept_by_object(node))
+                return (*self._harmless_in_call(func, args), *kept)
             case _:
                 return ()
 
@@ -198,8 +229,43 @@ class Use:
             case _:
                 return ()
 
+    def _kept_by_object(self, node: object) -> Iterator[tuple[Field, ir.Expr]]:
+        """What a constructor only keeps of its arguments, and as what: ``Task(rows, event=ready)``."""
+        if self.asked_for.objects or self.constructs or not isinstance(node, ir.Call):
+            return
+        made = self._called(node.func) if isinstance(node.func, (ir.Name, ir.Attr)) else None
+        if isinstance(made, ClassV) and any(map(self._is_it, (arg.value for arg in node.args))):
+            yield from _kept(self.project, made.decl, node, self.asked_for)
+
     def _called(self, func: ir.Expr) -> object:
         return self.project.named(self.module.name, ir.dotted(func)) if "?" not in ir.dotted(func) else None
+
+
+def _kept(
+    project: Project, cls: ir.ClassDecl, call: ir.Call, asked_for: Purpose
+) -> Iterator[tuple[Field, ir.Expr]]:
+    """What the constructor of a class only keeps of its arguments."""
+    declared = classes.fields_of_constructor(project, cls)
+    if declared is not None:
+        passed = ((name, scopes.argument_of(call, name, declared)) for name in declared)
+        yield from ((Field(name, cls), value) for name, value in passed if value is not None)
+        return
+    target = scopes.constructor_of(project, cls)
+    for param in target.params()[1:]:
+        value = scopes.argument_of(call, param.name, target.positional())
+        if value is not None:
+            yield from ((Field(name, cls), value) for name in _names_kept(project, target, param, asked_for))
+
+
+def _names_kept(project: Project, target: Target, param: ir.Param, asked_for: Purpose) -> list[str]:
+    """The attributes to which a constructor gives a parameter, if it does no more with it."""
+    function = ir.code_of(target.function) if target.function is not None else None
+    owner = project.module(target.function.module) if target.function is not None else None
+    if function is None or owner is None:
+        return []
+    use = Use(project, owner, function.body, frozenset(), asked_for, {param.name}, constructs=True)
+    use.follow()
+    return [] if use.does_more() else sorted(use.kept)
 
 
 def _is_of_result(target: ir.Expr) -> bool:

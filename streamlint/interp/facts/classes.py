@@ -152,8 +152,7 @@ def is_set_by_keyword(m: Machine, cls: ir.ClassDecl, name: str, value: Value) ->
     if any("__init__" in one.methods for one in order):
         return False
     annotations = (said for one in order for said in declared(one).get(name, ())[:1])
-    types = (said.value if isinstance(said, ir.Index) else said for said in annotations)
-    return any(ir.dotted(said).rpartition(".")[2] != "ClassVar" for said in types)
+    return any(not _says(said, _OF_CLASS) for said in annotations)
 
 
 def dataclass_fields(m: Machine, decl: ir.ClassDecl) -> dict[str, ir.Expr | None] | None:
@@ -180,6 +179,45 @@ def dataclass_fields(m: Machine, decl: ir.ClassDecl) -> dict[str, ir.Expr | None
                 case _:
                     pass
     return fields
+
+
+def fields_of_constructor(project: Project, decl: ir.ClassDecl) -> list[str] | None:
+    """The fields that the constructor of a dataclass only keeps, in their order; None for other classes.
+
+    What a tuple holds (``NamedTuple``), code also gets at without their names.
+    """
+    order, _ = project.ancestors(decl)
+    if any("__init__" in cls.methods for cls in order):
+        return None
+    if not any("dataclass" in name for cls in order for name in cls.decorators):
+        return None
+    said = [item for cls in reversed(order) for item in declared(cls).items()]
+    if any(_says(annotation, "InitVar") for _, types in said for annotation in types):
+        return []
+    made = {name for cls in order for name in _made_by_itself(cls)}
+    fields = (name for name, types in said if not any(_says(one, _OF_CLASS) for one in types))
+    return [name for name in dict.fromkeys(fields) if name not in made]
+
+
+def _made_by_itself(cls: ir.ClassDecl) -> Iterator[str]:
+    """``total: int = field(init=False)``"""
+    for statement in cls.load_body():
+        match statement:
+            case ir.Assign(targets=(ir.Name(id=name),), value=ir.Call(args=args)) if any(
+                arg.keyword == "init" for arg in args
+            ):
+                yield name
+            case _:
+                pass
+
+
+_OF_CLASS = "ClassVar"
+
+
+def _says(annotation: ir.Expr, name: str) -> bool:
+    """``limit: ClassVar[int]``"""
+    said = annotation.value if isinstance(annotation, ir.Index) else annotation
+    return ir.dotted(said).rpartition(".")[2] == name
 
 
 def class_of(m: Machine, func: FuncV, args: list[Value]) -> ir.ClassDecl | None:
@@ -219,6 +257,11 @@ def _is_told(said: Sequence[ir.Stmt]) -> bool:
 
 def _is_left_to_heirs(function: ir.Function) -> bool:
     return decorators.is_abstract(function)
+
+
+def is_protocol(cls: ir.ClassDecl) -> bool:
+    """``class Closable(Protocol)``: it says what objects of other classes have."""
+    return any(base.rpartition(".")[2] == "Protocol" for base in cls.bases)
 
 
 def is_mapping(m: Machine, value: HeapV) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import models
+from streamlint.interp.facts import classes
 from streamlint.interp.library import annotated, tensors
 from streamlint.interp.state import names, symbols
 from streamlint.interp.state.values import (
@@ -31,7 +32,6 @@ from streamlint.trace import BufferId, Evidence, Origin, Space
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
-    from streamlint.ir import ClassDecl
 
 _OF_SHAPE = {shape: cls.__name__ for shape, cls in ((Shape.LIST, list), (Shape.DICT, dict), (Shape.SET, set))}
 
@@ -58,10 +58,10 @@ def _is_a(m: Machine, value: Value, option: Value) -> bool | None:
         case HeapV(), ClassV(decl) if m.heap[value.id].shape is Shape.INSTANCE:
             cls = m.heap[value.id].cls
             order, complete = m.project.ancestors(cls) if cls is not None else ([], False)
-            return True if decl in order else False if complete and not _is_protocol(decl) else None
+            return True if decl in order else False if complete and not classes.is_protocol(decl) else None
         case _, ClassV(decl) if _class_of(m, value) is not None:
             # A list or a number is of none of the program's classes.
-            return None if _is_protocol(decl) else False
+            return None if classes.is_protocol(decl) else False
         case _, ApiV(path):
             own, name = _class_of(m, value), path.rpartition(".")[2]
             if own is not None and path in host.CLASSES_OF_MEMORY:
@@ -112,10 +112,6 @@ def shown_by(m: Machine, test: Symbol) -> None:
     elif classes == {"cupy.ndarray"}:
         view = tensors.as_buffer(m, SymV(thing), Flavor.DEVICE_ARRAY, Evidence.SHOWN)
         m.lives(view, Space.DEVICE, Evidence.SHOWN)
-
-
-def _is_protocol(decl: ClassDecl) -> bool:
-    return any(base.rpartition(".")[2] == "Protocol" for base in decl.bases)
 
 
 def _class_of(m: Machine, value: Value) -> str | None:
