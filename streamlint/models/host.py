@@ -217,6 +217,12 @@ SIGNALS = {
     MonitorKind.TASKS: frozenset({"task_done"}),
     MonitorKind.CONDITION: frozenset({"notify", "notify_all"}),
 }
+READ_ENVIRONMENT = frozenset({"os.getenv", "os.environ.get"})
+"""Functions that give what a variable of the environment has, or a default."""
+
+NORMALIZE_TEXT = frozenset({"lower", "upper", "strip"})
+"""Methods of a text that leave what it says: ``os.getenv("USE_CPU", "False").lower()``."""
+
 ASKS_FLAG = "is_set"
 """The method of ``threading.Event`` that asks whether somebody has set it: nobody has when it is made."""
 WAITS = {

@@ -174,8 +174,14 @@ GIVES_GPU = ("torch.cuda.current_device", "torch.cuda.device")
 PLAIN_BASES = frozenset({"Module", "Dataset", "IterableDataset", "Function", "Optimizer"})
 """Classes to derive from that set no attribute to a stream."""
 
-FALSE_ON_CUDA = ("torch.mps.is_available", "torch.npu.is_available", "torch.musa.is_available")
-"""Calls with a known answer: other accelerators are not there."""
+FALSE_ON_CUDA = ("torch.mps.is_available", "torch.hpu.is_available")
+"""Calls with a known answer: accelerators without streams in this table are not there."""
+
+USUALLY_FALSE = frozenset(f"{module}is_available" for module in OTHER_ACCELERATORS)
+"""Whether one of the others is there, which is no question about CUDA: usually it is not."""
+
+PUT_BY_OTHERS = frozenset({"npu", "musa", "hpu", "mlu"})
+"""What ``torch`` has only where a package for another accelerator was installed."""
 
 HANDLE_METHODS = frozenset(
     {

@@ -377,9 +377,17 @@ def on(judged: Judged, op: Op) -> str:
     return f"{'by' if judged.trace.streams[stream].by_call else 'on'} {quoted(judged.stream_name(stream))}"
 
 
+_TEXT = re.compile(r"'[^']*'")
+
+
+def is_name(name: str) -> bool:
+    """Whether it stands for code, as ``pages['all ids']`` does; "the current stream" is a description."""
+    return " " not in _TEXT.sub("", name)
+
+
 def quoted(name: str) -> str:
-    """Names from the source in backticks; descriptions such as "the current stream" as they are."""
-    return name if " " in name else f"`{name}`"
+    """Names from the source in backticks; descriptions as they are."""
+    return f"`{name}`" if is_name(name) else name
 
 
 def what(op: Op) -> str:

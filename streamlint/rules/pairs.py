@@ -13,6 +13,7 @@ from streamlint.rules.base import (
     early_record,
     insufficient_record,
     is_entry,
+    is_name,
     last_barrier,
     on,
     quoted,
@@ -96,7 +97,7 @@ def subject(judged: Judged, conflict: Conflict) -> str:
     if local:
         return quoted(local)
     name = judged.buffer_name(conflict.buffer)
-    if " " in name:
+    if not is_name(name):
         return name
     attributes = (part.text for part in conflict.later_access.region if isinstance(part, Symbol))
     return quoted(name + "".join(itertools.takewhile(lambda text: text.startswith("."), attributes)))

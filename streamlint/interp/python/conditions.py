@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.frozen import replace
-from streamlint.interp.facts import answers, arms
+from streamlint.interp.facts import answers, arms, environment
 from streamlint.interp.library import engines, monitors, tensors, threads, used_as
 from streamlint.interp.python import kinds, known_comparisons, later_passes, objects
 from streamlint.interp.state import at_work, elements, lengths, names, symbols
@@ -192,7 +192,7 @@ def ask(
         return want
     relevant = m.frame.touches and not m.constructing
     leads = m.frame.leads and not m.constructing
-    default = _default(m, key, negated=negated) if first is None else int(first == negated)
+    default = _first_arm(m, key, first, negated=negated)
     label = f"not {text_of(e)}" if negated else text_of(e)
     alike = _of_any_call(m, key)
     tells = _tells(m)
@@ -251,6 +251,25 @@ def _known_as(m: Machine, number: int, region: Region) -> Symbol | None:
     return None
 
 
+def _first_arm(m: Machine, key: Symbol, first: bool | None, *, negated: bool) -> int:
+    """What is known of the machine goes before what the arms of the test do: see ``_usual``."""
+    usual = _usual(m, key)
+    if usual is not None:
+        return int(not usual)
+    return _default(m, key, negated=negated) if first is None else int(first == negated)
+
+
+def _usual(m: Machine, key: Symbol) -> bool | None:
+    """What a test says of a machine with CUDA, and where nobody has set variables of the environment.
+
+    ``def is_cpu(): return os.getenv("USE_CPU", "0") == "1"``: that is for helpers, which have nothing to do
+    with streams. What else asks for ``os.getenv("OVERLAP", "0")`` does so for what it has to show.
+    """
+    if _asks_for_other_accelerator(key):
+        return False
+    return None if m.frame.touches else environment.usual_answer(key)
+
+
 def _default(m: Machine, key: Symbol, *, negated: bool) -> int:
     """The arm explored first: values are present, streams differ, no flag of a thread is set.
 
@@ -282,6 +301,17 @@ def _asks_for_what_nobody_puts(m: Machine, key: Symbol) -> bool:
     match key:
         case symbols.Call(symbols.Name("hasattr"), (symbols.Memory(), symbols.Const(_, str() as name))):
             return not members.is_of_tensor(name) and name not in at_work.stored(m)
+        case _:
+            return False
+
+
+def _asks_for_other_accelerator(key: Symbol) -> bool:
+    """``torch.xpu.is_available()``, ``hasattr(torch, "npu")``"""
+    match key:
+        case symbols.Call(symbols.Name("hasattr"), (symbols.Name("torch"), symbols.Const(_, name))):
+            return name in torch_model.PUT_BY_OTHERS
+        case symbols.Call(symbols.Name(path), ()):
+            return path in torch_model.USUALLY_FALSE
         case _:
             return False
 

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from streamlint import models
-from streamlint.interp.facts import decorators
+from streamlint.interp.facts import decorators, environment
 from streamlint.interp.library import (
     arrays,
     configured,
@@ -18,7 +18,8 @@ from streamlint.interp.library import (
     unresolved,
 )
 from streamlint.interp.python import builtin, foreign_wrappers, kinds, module_containers, trees
-from streamlint.interp.state.values import ApiV, FuncV, MethodV, Value, symbol_of
+from streamlint.interp.state import symbols
+from streamlint.interp.state.values import ApiV, FuncV, MethodV, SymV, Value, symbol_of
 from streamlint.models import host, vocabulary
 from streamlint.models import torch as torch_model
 from streamlint.models.schema import Lib
@@ -38,6 +39,10 @@ def call(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
         return ApiV(host.GENERATORS[path])
     if path == configured.LAUNCH:
         return _launched(m, args[0], args[1], args[2:], kwargs, span)
+    if path in torch_model.USUALLY_FALSE:
+        return SymV(symbols.call(path))
+    if (variable := environment.read(m, path, args, kwargs, span)) is not None:
+        return variable
     row = models.find_function(path)
     if row is not None and path != "torch.device":
         framework, api = row
