@@ -158,6 +158,8 @@ GIVES_STEPS = ("__await__",)
 BEGINS_BLOCK = ("__enter__", "__aenter__")
 """What a ``with`` statement calls first."""
 
+TAKES_ONE = frozenset({"pop", "popleft"})
+"""Methods of lists and deques that take an element out."""
 TAKES_KEY = frozenset({"get", "pop", "setdefault", "__getitem__"})
 """Methods of containers whose first argument is the key of an element."""
 

@@ -30,7 +30,7 @@ from streamlint.interp.python import (
     objects,
     text,
 )
-from streamlint.interp.state import elements, names, strides, symbols
+from streamlint.interp.state import elements, emptied, names, strides, symbols
 from streamlint.interp.state.ends import PathEnds
 from streamlint.interp.state.values import (
     FALSE,
@@ -271,7 +271,7 @@ def _of_values(
             if items is not None and not _may_be_one(m, first, items):
                 return ConstV(len(items))
             told = objects.told_by_class(m, first, python.TELLS_SIZE, span)
-            return told or text.converted(name, args) or given_by("len", first)
+            return told or text.converted(name, args) or SymV(emptied.length(m, symbol_of(first)))
         case "next":
             return iterators.following(m, first, args[1:], span)
         case "divmod" if len(args) == 2:

@@ -10,7 +10,7 @@ from streamlint.frozen import replace
 from streamlint.interp.facts import answers, arms, environment
 from streamlint.interp.library import engines, monitors, tensors, threads, used_as
 from streamlint.interp.python import kinds, known_comparisons, later_passes, objects
-from streamlint.interp.state import at_work, elements, lengths, names, symbols
+from streamlint.interp.state import at_work, elements, emptied, lengths, names, symbols
 from streamlint.interp.state.values import (
     ApiV,
     BufferV,
@@ -132,7 +132,8 @@ def truth(
             tensors.read_on_host(m, value, e.span, "truth test")
             return ask(m, m.fresh("truth", e.span).symbol, e, want)
         case _:
-            return ask(m, symbol_of(value), e, want, lasting=lasting, first=first)
+            key = emptied.is_any_left(m, symbol_of(value))
+            return ask(m, key, e, want, lasting=lasting, first=first)
 
 
 def _of_a_later_pass(m: Machine, e: ir.Expr, *, known: bool) -> bool:
@@ -236,7 +237,7 @@ def _of_any_call(m: Machine, key: Symbol) -> Symbol:
             which = symbols.constant(passed.name), symbols.constant(str(region))
             return symbols.Call(symbols.Attr(symbols.call("argument", *which), name), args)
         case _:
-            return key
+            return emptied.of_any_time(key) or key
 
 
 def _made_at(span: Span) -> Symbol:

@@ -14,7 +14,7 @@ from streamlint.interp.python.containers import (
     put,
     where,
 )
-from streamlint.interp.state import results, symbols
+from streamlint.interp.state import emptied, results, symbols
 from streamlint.interp.state.elements import listed, parts
 from streamlint.interp.state.values import (
     FALSE,
@@ -139,6 +139,8 @@ def _remove(m: Machine, held: HeapObject, receiver: HeapV, item: Value) -> None:
     is_in = symbols.Compare("in", symbol_of(item), symbol_of(receiver))
     if item in held.items:
         held.items.remove(item)
+    elif held.open and held.shape is not Shape.SET:
+        emptied.took(m, symbol_of(receiver))
     elif held.shape is Shape.SET and isinstance(item, SymV) and m.oracle.memo.get(is_in) != 1:
         held.items[:] = _without_one(held.items)
     if held.shape is Shape.SET:
@@ -274,6 +276,7 @@ def _extend(m: Machine, receiver: HeapV, source: Value) -> Value:
         return NONE
     items = listed(m, source)
     if items is None:
+        emptied.filled(m, symbol_of(receiver))
         held.open = True
         if held.shape is Shape.DICT and isinstance(source, HeapV):
             held.sample = held.sample or _sample_of_pairs(m.heap[source.id].items)
@@ -317,6 +320,7 @@ def _pop_item(m: Machine, held: HeapObject, receiver: HeapV, *, from_front: bool
     at = next(iter(held.entries) if from_front else reversed(held.entries), None)
     if at is None:
         # It is gone then: the next one is another.
+        emptied.took(m, symbol_of(receiver))
         key = symbols.Item(symbol_of(_any_key(m, receiver)), symbols.Thing("popitem", m.steps))
         item = some_element.found(m, held, receiver, key)
         del held.extra[key]
@@ -337,7 +341,10 @@ def _pop(m: Machine, held: HeapObject, receiver: HeapV, name: str, args: list[Va
     known = [at for at in held.extra if symbols.number(at) is not None] if held.open and not args else []
     if known and name == "pop":
         # for i in range(n): start(streams[i]), and then: while streams: wait(streams.pop())
+        emptied.took(m, symbol_of(receiver))
         return held.extra.pop(known[-1])
+    if held.open:
+        emptied.took(m, symbol_of(receiver))
     if held.open and held.sample is not None:
         return like(m, held.sample, symbols.Thing("pop", m.steps), held.born)
     return SymV(symbols.Fresh(symbols.Attr(symbol_of(receiver), name), 0, 0, m.steps, m.call, len(m.calls)))

@@ -19,14 +19,14 @@ from streamlint.interp.python import (
     objects,
     passes_left,
     walks,
+    while_loops,
     wrapped,
 )
-from streamlint.interp.state import arrangement, counted, elements, lengths, lifetime, loop_steps
+from streamlint.interp.state import arrangement, counted, elements, emptied, lengths, lifetime, loop_steps
 from streamlint.interp.state.ends import Blocked, Jumped, PathEnds, Returned
 from streamlint.interp.state.frames import Consumer
 from streamlint.interp.state.kept import Kept
-from streamlint.interp.state.values import NONE, ConstV, GeneratorV, HeapV, Value
-from streamlint.models import vocabulary
+from streamlint.interp.state.values import NONE, ConstV, GeneratorV, HeapV, Value, symbol_of
 from streamlint.trace import Doubt, KeepAlive, Record
 
 if TYPE_CHECKING:
@@ -383,7 +383,7 @@ def _while(m: Machine, s: ir.While, fed: _Fed) -> bool:
     endless = isinstance(s.test, ir.Const)
     # while self.rows > self.window: self.parts.pop(0): what other code has put there may all be there still.
     is_aside = not (m.frame.touches or m.frame.leads)
-    if m.lanes > 1 and not endless and _is_idle(s):
+    if m.lanes > 1 and not endless and while_loops.is_idle(s):
         escape.barrier(m, escape.all_streams(m), s.span, "the loop", Doubt.THREADS)
     turns = _passes(m, max(turns_for(m, s), _known_in(m, s.test)) if s.body else 1)
     passes, done = _Passes(m), 0
@@ -396,7 +396,11 @@ def _while(m: Machine, s: ir.While, fed: _Fed) -> bool:
                 if endless:
                     lifetime.stays(m)
                 break
-            goes_on = _known_in(m, s.test) or (done == 0 and not _polls(s.test) and not is_aside)
+            goes_on = (
+                _known_in(m, s.test)
+                or (done == 0 and not while_loops.polls(s.test) and not is_aside)
+                or while_loops.empties(m, s.test)
+            )
             # while not all(r.done for r in requests): what is entered once is entered again.
             first = True if done or is_aside else None
             if not conditions.chooses(m, s, want=True if goes_on else None, first=first):
@@ -413,41 +417,16 @@ def _while(m: Machine, s: ir.While, fed: _Fed) -> bool:
             return True
     # The loop is left with its test false: ``while not e.query(): pass`` ends synchronized.
     while not endless and conditions.chooses(m, s, want=False):
-        if _grows(s):
+        if while_loops.grows(s):
             return True
-        if not _takes(s.test) or not loop_steps.may_go_on(m, done, SURE_TURNS):
+        if not while_loops.takes(s.test) or not loop_steps.may_go_on(m, done, SURE_TURNS):
             raise PathEnds
         if not _pass(m, s.body):
             return False
         done += 1
+    if while_loops.empties(m, s.test) and isinstance(s.test, (ir.Name, ir.Attr)):
+        emptied.ends(m, symbol_of(expr.evaluate(m, s.test)))
     return True
-
-
-def _grows(s: ir.While) -> bool:
-    """Whether its passes add to what it counts: ``while len(parts) < n: parts.append(empty)``.
-
-    That the path takes its test to hold says nothing of the time when they are done.
-    """
-    counted = {
-        name
-        for node in ir.walk(s.test)
-        if isinstance(node, ir.Call)
-        and node.args
-        and ir.dotted(node.func) == "len"
-        and "?" not in (name := ir.dotted(node.args[0].value))
-    }
-    return any(
-        isinstance(node, ir.Call)
-        and isinstance(node.func, ir.Attr)
-        and node.func.name in ir.FILLS
-        and ir.dotted(node.func.value) in counted
-        for node in ir.walk(s.body)
-    )
-
-
-def _takes(test: ir.Expr) -> bool:
-    """Whether a test that holds has taken what a pass uses: ``while (x := q.get()) is not None``."""
-    return any(isinstance(node, ir.Call) for node in ir.walk(test))
 
 
 def _known_in(m: Machine, test: ir.Expr) -> int:
@@ -456,28 +435,9 @@ def _known_in(m: Machine, test: ir.Expr) -> int:
     return min(known, SURE_TURNS)
 
 
-def _is_idle(s: ir.While) -> bool:
-    """``while not arrived: time.sleep(0.001)``: another thread, or a host function, says when to go on."""
-    return all(
-        isinstance(statement, ir.Jump)
-        or (
-            isinstance(statement, ir.Eval)
-            and isinstance(statement.value, ir.Call)
-            and ir.called(statement.value) == "sleep"
-        )
-        for statement in s.body
-    )
-
-
 def _known_test(m: Machine, test: ir.Expr) -> bool | None:
     """What a comparison of numbers gives: ``while k < 10``; None if it is not known, or does more."""
     if not isinstance(test, ir.Compare) or any(isinstance(node, ir.Call) for node in ir.walk(test)):
         return None
     value = expr.evaluate(m, test)
     return bool(value.value) if isinstance(value, ConstV) else None
-
-
-def _polls(test: ir.Expr) -> bool:
-    return isinstance(test, ir.Unary) or any(
-        isinstance(node, ir.Call) and ir.called(node) in vocabulary.POLLS for node in ir.walk(test)
-    )

@@ -30,10 +30,11 @@ from streamlint.interp.python import (
     given_objects,
     mappings,
 )
-from streamlint.interp.state import flavors, names, symbols
+from streamlint.interp.state import emptied, flavors, names, symbols
 from streamlint.interp.state.values import (
     NONE,
     BufferV,
+    ConstV,
     DeviceV,
     EventV,
     Flavor,
@@ -62,6 +63,8 @@ def method(
 ) -> Value:
     """A method of an unknown value: names that only one kind of object has show what it is."""
     torch_modules.shows(m, receiver, name)
+    if name in python.TAKES_ONE and all(isinstance(arg, ConstV) for arg in args):
+        emptied.took(m, receiver.symbol)
     if name in torch_model.MODULE_RETURNS_SELF and (
         torch_modules.is_shown(m, receiver) or given_objects.is_module(m, receiver)
     ):

@@ -62,6 +62,10 @@ class Numbers:
     """Tests of what a number leaves, ``step % 10 == 0``: see ``python/later_passes.py``."""
     halves: dict[tuple[int, Symbol], int] = field(default_factory=dict)
     """Lists of the first so many elements of another one, by that and the number: ``pool[:n]``."""
+    taken: dict[Symbol, int] = field(default_factory=dict)
+    """How many elements were taken out of lists of unknown length: see ``state/emptied.py`` ..."""
+    fillings: dict[Symbol, int] = field(default_factory=dict)
+    """... and how often more was put there since."""
     around: int = 0
     """The slots of the largest ring around which the open loops go: 3 of ``self.at = (self.at + 1) % 3``."""
     picks: dict[int, Symbol] = field(default_factory=dict)
