@@ -333,10 +333,14 @@ def _wanted_of(caller: Frame) -> bool | None:
 def _note_driven(m: Machine, func: FuncV, frame: Frame) -> None:
     """Keeps which methods of its own objects a program calls: it shows in which order they are meant.
 
-    Of an object that it is given, only a loop does: ``for _ in range(n): halo.start(); halo.wait()``.
+    Of an object that it is given, only a loop does: ``for _ in range(n): halo.start(); halo.wait()``. What
+    unseen code calls of what it was handed out shows nothing.
     """
     receiver = func.receiver
     if not isinstance(receiver, HeapV) or (cls := m.heap[receiver.id].cls) is None:
+        return
+    from_outside = m.call in m.targets and m.targets[m.call].called is func.function
+    if from_outside and len(m.frames) > 1 and frame is m.frames[1]:
         return
     endless = not all(_is_or_holds(item, receiver) for item in m.walked)
     if receiver.id in m.constructed or (endless and receiver.id in m.given_objects):
