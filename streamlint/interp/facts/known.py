@@ -138,7 +138,7 @@ class Facts:
                     yield scope
 
     def of_field(self, cls: ir.ClassDecl, name: str) -> Fact:
-        """A field: what the class and its bases declare, and what their methods put there."""
+        """A field: what the class and its bases declare, what methods put there, and calls of a dataclass."""
         question = ("field", cls.module, cls.span, name)
         return self._once(question, lambda: self._field(cls, name))
 
@@ -151,7 +151,11 @@ class Facts:
         ]
         stored = flags.stored_by(self.project, order, name)
         facts = joined(self.of_expression(scope, value) for scope, value in stored if not _is_none(value))
-        return surest((*said[:1], facts))
+        given: Iterable[Fact] = ()
+        if name in (classes.fields_of_constructor(self.project, cls) or ()):
+            made = Target(None, cls)  # Cameras(images=torch.zeros(n))
+            given = self._passed(made, scopes.calls_of(self.project, made), name)
+        return surest((*said[:1], facts, joined(given).at_most(Evidence.INFERRED)))
 
     def of_annotation(self, module: str, annotation: ir.Expr | None) -> Fact:
         """What an annotation says; also that an object of a class holds no memory, or is a module."""

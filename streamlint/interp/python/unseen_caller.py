@@ -282,9 +282,20 @@ def constructor_arguments(m: Machine, cls: ir.ClassDecl, number: int) -> tuple[l
     if isinstance(init, FuncV):
         owner = next((one for one in m.project.ancestors(cls)[0] if "__init__" in one.methods), cls)
         return outside_arguments(m, init, number, skip=1, owner=owner)
-    given = {name: arguments.unknown(number, name) for name in classes.dataclass_fields(m, cls) or {}}
+    fields = classes.dataclass_fields(m, cls) or {}
+    given = {name: arguments.unknown(number, name) for name in fields}
     m.owners.update({value.symbol: (cls, name) for name, value in given.items()})
-    return [], dict(given)
+    tensor = {name for name, default in fields.items() if default is None and _is_of_tensors(m, cls, name)}
+    return [], {name: tensors.as_buffer(m, one) if name in tensor else one for name, one in given.items()}
+
+
+def _is_of_tensors(m: Machine, cls: ir.ClassDecl, name: str) -> bool:
+    """``rows: torch.Tensor`` in a dataclass."""
+    for one in m.project.ancestors(cls)[0]:
+        for annotation in classes.declared(one).get(name, ())[:1]:
+            said = kinds.annotated(annotation, kinds.Names(m.project, one.module))
+            return said.kind is kinds.Kind.MEMORY
+    return False
 
 
 def _beginning(m: Machine, func: FuncV) -> ir.Function:
