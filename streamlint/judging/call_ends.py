@@ -18,6 +18,7 @@ from streamlint.judging.edges import kept_for_another
 from streamlint.rules.base import is_announcement
 from streamlint.trace import (
     Barrier,
+    BeginCapture,
     BufferId,
     Copy,
     Doubt,
@@ -204,8 +205,11 @@ class _Reader:
     """All that was queued to write some memory, by its number on its stream ..."""
     consumed: dict[tuple[StreamId, int], Op] = field(default_factory=dict)
     """... and the use, by an unseen consumer, of what it wrote."""
+    capturing: set[int] = field(default_factory=set)
+    """The calls from outside in which a graph is captured."""
 
     def read(self) -> None:
+        self.capturing.update(op.at.call for op in self.trace.ops if isinstance(op, BeginCapture))
         for op in self.trace.ops:
             if self._is_consumer(op):
                 self._consume(op)
@@ -317,7 +321,14 @@ class _Reader:
     def _settle(
         self, stream: StreamId, at: Site | None = None, count: int | None = None, *, by_host: bool = True
     ) -> None:
-        """Somebody waits for what a stream was given so far; without ``at``, no place that waits is known."""
+        """Somebody waits for what a stream was given so far; without ``at``, no place that waits is known.
+
+        A call that captures waits for what it has queued itself: ``if self.shape != x.shape:
+        torch.cuda.synchronize()``, and a new graph. What the last one returned, somebody has used by then.
+        """
+        if at is not None and at.call in self.capturing:
+            self._settle_own(stream, at, count, by_host=by_host)
+            return
         work = self._queue(stream).work
         for number in self._waited_for(self.settled, stream, at, count):
             if at is None or not self._is_too_late(at, self.consumed.get((stream, number))):
@@ -326,6 +337,13 @@ class _Reader:
             call = self.called_in(at.call) if at is not None else ""
             for number in self._waited_for(self.finished, stream, at, count):
                 self.ends.finished.setdefault(work[number].span, set()).add(call)
+
+    def _settle_own(self, stream: StreamId, at: Site, count: int | None, *, by_host: bool) -> None:
+        """The same of what the call that waits has queued; that of others is left for others to wait for."""
+        own = [one.span for one in self._queue(stream).work[:count] if one.call == at.call]
+        self.ends.waited.update(own)
+        for span in own if by_host else ():
+            self.ends.finished.setdefault(span, set()).add(self.called_in(at.call))
 
     def _waited_for(
         self, before: dict[StreamId, int], stream: StreamId, at: Site | None, count: int | None

@@ -11,6 +11,7 @@ from streamlint.rules.base import is_entry, place_of, stream_of
 from streamlint.trace import (
     QUERY,
     Alloc,
+    BeginCapture,
     Copy,
     CudaCall,
     Free,
@@ -63,14 +64,20 @@ def order(problem: Problem, judged: Judged, paths: Sequence[Judged]) -> bool:
         )
     # A pair that shares no memory is about what the earlier op may use of memory given back since.
     shares = _meet(judged, problem.earlier, problem.later)
+    captures = _captures(judged, problem.earlier, problem.later)
     for other in paths:
         if other is judged or _differ_by_answers(other, judged):
             continue
         for a in _same_place(other, judged, problem.earlier):
             for b in _same_place(other, judged, problem.later):
-                if a < b and _meet(other, a, b) >= shares and _is_settled(other, a, b):
+                if a < b and _meet(other, a, b) >= shares and _is_settled(other, a, b, captures=captures):
                     return True
     return False
+
+
+def _captures(judged: Judged, a: OpId, b: OpId) -> bool:
+    """Whether a graph is captured between two operations."""
+    return bool(judged.numbers(BeginCapture, first=a, before=b))
 
 
 def _differ_by_answers(other: Judged, judged: Judged) -> bool:
@@ -84,11 +91,15 @@ def _differ_by_answers(other: Judged, judged: Judged) -> bool:
     return one == two
 
 
-def _is_settled(other: Judged, a: OpId, b: OpId) -> bool:
+def _is_settled(other: Judged, a: OpId, b: OpId, *, captures: bool) -> bool:
     """Whether a path orders two operations: surely, or by an event that its caller hands in with the memory.
 
-    ``if task.ready is not None: side.wait_event(task.ready)``: without one, nothing is pending.
+    ``if task.ready is not None: side.wait_event(task.ready)``: without one, nothing is pending. What a path
+    waits for to capture a graph between the two says nothing of one that does not (``captures``): ``if
+    self.graph is None: self._capture(x)``, which says ``torch.cuda.synchronize()``.
     """
+    if _captures(other, a, b) and not captures:
+        return False
     if other.hb.ordered(a, b).verdict is Verdict.YES:
         return True
     waits = (op for op in other.trace.ops[a + 1 : b] if isinstance(op, (Wait, SyncEvent)))
