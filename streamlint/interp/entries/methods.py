@@ -368,6 +368,8 @@ def met_again(project: Project, module: ir.Module, construction: Construction, t
         if label.startswith(own) and f"{own}{calls[-1]}" in told.quiet and calls.count(calls[-1]) == 1
     ]
     methods = methods_of(project, cls) if meeting or following else None
+    if methods is not None:
+        following = [one for one in following if not _has_one_key(project, cls, methods, one[0])]
     for number, (calls, again) in enumerate((*meeting, *following), 1):
         if methods is None or not project.budgets.allows_entries(MOST_MET_AGAIN, number, cls.qualname):
             return
@@ -379,6 +381,15 @@ def met_again(project: Project, module: ir.Module, construction: Construction, t
         if not told.was_run(entry.label):
             shown = told.shows_order(cls, calls)
             yield replace(entry, needs_earlier=True, order_in_sight=shown)
+
+
+def _has_one_key(project: Project, cls: ir.ClassDecl, methods: Methods, calls: Sequence[str]) -> bool:
+    """Whether the last of several calls gets a key that an earlier one got: it is called once for each.
+
+    ``reserve(name)``, then ``prefetch(name)``: before it is called again, another name is reserved.
+    """
+    *before, last = (_keyed(project, cls, methods.by_name[name]) for name in calls)
+    return any(last & other for other in before)
 
 
 def taking(project: Project, module: ir.Module, construction: Construction, told: Told) -> Iterator[Entry]:

@@ -70,14 +70,14 @@ def _uses(
         match node:
             case ir.Index(value=owner, index=key) | ir.Compare(op="in" | "not in", left=key, right=owner):
                 yield from _pairs(key, _attribute(owner, receiver))
-            case ir.Call(func=ir.Attr(value=owner, name=name), args=(first, *_)) if name in python.TAKES_KEY:
-                yield from _pairs(first.value, _attribute(owner, receiver))
             case ir.Call(func=ir.Attr(value=ir.Name(id=owner), name=name), args=args) if owner == receiver:
                 method = next((c.methods[name] for c in project.ancestors(cls)[0] if name in c.methods), None)
                 inner = of(project, cls, method) if method is not None else {}
                 for param, argument in _passed(method, args) if inner else ():
                     for attribute in inner.get(param, ()):
                         yield from _pairs(argument, attribute)
+            case ir.Call(func=ir.Attr(value=owner, name=name), args=(first, *_)) if name in python.TAKES_KEY:
+                yield from _pairs(first.value, _attribute(owner, receiver))
             case _:
                 pass
 
