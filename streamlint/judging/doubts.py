@@ -8,7 +8,7 @@ from streamlint.frozen import replace
 from streamlint.judging import blocking, evidence, other_paths, owners, refills, threads
 from streamlint.judging.edges import kept_for_another
 from streamlint.judging.forgotten_ends import forgot_one_end, waits_for_itself
-from streamlint.judging.responsibility import answered, is_lent
+from streamlint.judging.responsibility import answered, comes_again, is_lent
 from streamlint.rules import lifetimes
 from streamlint.rules.base import is_entry, is_read_by_caller, is_return, readable, stream_of
 from streamlint.trace import (
@@ -58,6 +58,8 @@ def settle(problem: Problem, judged: Judged, run: Run, paths: Sequence[Judged]) 
     doubts = set(blocking.doubts_of(judged, problem))
     earlier, later = judged.op(problem.earlier), judged.op(problem.later)
     doubts -= answered(judged, problem, run.entry)
+    if Doubt.ARGUMENT in doubts and comes_again(judged, problem, run.entry):
+        doubts = doubts - {Doubt.ARGUMENT} | {Doubt.CALLS}
     if Doubt.RESULT in doubts and forgot_one_end(judged, problem, run.entry):
         doubts = doubts - {Doubt.RESULT} | {Doubt.CALLS}
     doubts -= refills.answered(judged, problem)

@@ -102,14 +102,30 @@ def is_lent(judged: Judged, problem: Problem) -> bool:
     return problem.buffer is not None and judged.trace.buffers[problem.buffer].lent
 
 
-def _took_responsibility(judged: Judged, problem: Problem, entry: Entry) -> bool:
+def comes_again(judged: Judged, problem: Problem, entry: Entry) -> bool:
+    """Whether a generator yields what it allocates, and answers for the order of streams that it makes.
+
+    ``for batch in batches(parts): ...`` for each epoch: the next one gets memory that work on the last batch
+    of this one may still use.
+    """
+    assert problem.earlier is not None
+    if entry.callers_cut or problem.buffer is None or not is_entry(judged.op(problem.earlier)):
+        return False
+    if not any(judged.op(number).role is Role.AFTER_YIELD for number in judged.uses(problem.buffer)):
+        return False
+    return not callers_show(judged, problem, entry) and _took_responsibility(
+        judged, problem, entry, again=True
+    )
+
+
+def _took_responsibility(judged: Judged, problem: Problem, entry: Entry, *, again: bool = False) -> bool:
     """Whether the entry itself answers for the stream on which it used the argument too early.
 
     It does if it makes the current stream wait for that stream afterwards. Of an argument that it reads
     it also does if it waits for that stream on the host, records an event behind the use, or keeps
     the argument's memory for it (``x.record_stream(side)``): who thought of the end, or of the memory, and
     forgot to make the side stream wait first, is wrong by itself. One that does nothing of this leaves all
-    to its caller.
+    to its caller. ``again``: whether it surely does not run once, before all else.
     """
     assert problem.earlier is not None
     later = judged.op(problem.later)
@@ -133,7 +149,7 @@ def _took_responsibility(judged: Judged, problem: Problem, entry: Entry) -> bool
     named = _is_named_for_callers(
         later, judged.trace.streams[used_on] if used_on is not None and made_here else None
     )
-    if own and made_here and not _is_given_memory(judged):
+    if own and made_here and not (again or _is_given_memory(judged)):
         # Fresh memory, which no caller has forked for. A function that makes its streams may run once, before
         # anything else has; not where it is given memory, which others have made and used by then.
         return False

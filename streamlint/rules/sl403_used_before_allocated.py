@@ -248,7 +248,7 @@ temporary's, and its last kernel is what has to be waited for. Else it is not kn
 used a block last: then it is reported where the current stream waits for the use afterwards, or an event is
 recorded behind it, or the memory is kept for the stream; otherwise it is only `possible`. So it is in a
 function that makes the stream itself, or has an object of its own make it, and is given no memory: it may
-run once, before all else.
+run once, before all else. A generator that yields what it allocates does not.
 
 ## Source
 [Stream-ordered memory allocator](https://docs.nvidia.com/cuda/cuda-programming-guide/04-special-topics/stream-ordered-memory-allocation.html);
