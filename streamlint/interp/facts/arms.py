@@ -9,10 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from streamlint import ir
+from streamlint.frozen import frozen
 from streamlint.interp.facts import relevance, touching
 from streamlint.interp.state.kept import Kept
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from streamlint.interp.state.project import Project
     from streamlint.source import Span
 
@@ -25,6 +28,8 @@ _DECIDING: Kept[Span, frozenset[str]] = Kept()
 """By the places of functions."""
 _INNER: Kept[Span, frozenset[str]] = Kept()
 """The same."""
+_ASKS: Kept[Span, dict[str, list[Asks]]] = Kept()
+"""The same: tests by the variables that they ask of."""
 
 
 def tell(project: Project, module: str, test: Test, function: ir.Function | None) -> bool:
@@ -58,6 +63,45 @@ def _inner(project: Project, function: ir.Function) -> frozenset[str]:
     """Functions inside of it that lead to streams: ``def flush(): dist.all_reduce(x, async_op=True)``."""
     inner = (node.function for node in ir.walk(function.body) if isinstance(node, ir.FunctionDef))
     return frozenset(one.name for one in inner if say(project, one.module, one.body, None))
+
+
+@frozen()
+class Asks:
+    """A test that asks of a variable."""
+
+    test: ir.If | ir.Choice
+    denied: bool
+    """Whether its arm is run where the variable is false: ``if not narrow: ...``."""
+
+
+def asks_later(project: Project, function: ir.Function, s: ir.Assign) -> Asks | None:
+    """The first test behind a statement that asks of the variable which it sets: ``if wide: ...``."""
+    if len(s.targets) != 1 or not isinstance(target := s.targets[0], ir.Name):
+        return None
+    tests = project.once(_ASKS, function.span, lambda: _asks(function)).get(target.id, ())
+    return next((one for one in tests if one.test.span.line > s.span.line), None)
+
+
+def _asks(function: ir.Function) -> dict[str, list[Asks]]:
+    found: dict[str, list[Asks]] = {}
+    for node in ir.walk(function.body):
+        if isinstance(node, (ir.If, ir.Choice)):
+            for name, denied in _asked_in(node.test, denied=False):
+                found.setdefault(name, []).append(Asks(node, denied))
+    return found
+
+
+def _asked_in(test: ir.Expr, *, denied: bool) -> Iterator[tuple[str, bool]]:
+    match test:
+        case ir.Name(id=name):
+            yield name, denied
+        case ir.Unary(op="not", operand=operand):
+            yield from _asked_in(operand, denied=not denied)
+        case ir.Boolean(operands=operands):
+            for operand in operands:
+                yield from _asked_in(operand, denied=denied)
+        case _:
+            pass
 
 
 def _deciding(function: ir.Function) -> frozenset[str]:

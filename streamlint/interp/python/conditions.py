@@ -47,11 +47,12 @@ def chooses(
 ) -> bool:
     """Decides which arm is taken, and whether a loop goes on. The rest is as for ``holds``."""
     frame = m.frame
-    around, frame.tested = frame.tested, of
+    around = frame.tested, frame.denied
+    frame.tested, frame.denied = of, False
     try:
         return holds(m, of.test, want, lasting=lasting, first=first)
     finally:
-        frame.tested = around
+        frame.tested, frame.denied = around
 
 
 def holds(
@@ -64,7 +65,12 @@ def holds(
     """
     match e:
         case ir.Unary(op="not"):
-            return not holds(m, e.operand, _opposite(want), lasting=lasting, first=_opposite(first))
+            frame = m.frame
+            frame.denied = not frame.denied
+            try:
+                return not holds(m, e.operand, _opposite(want), lasting=lasting, first=_opposite(first))
+            finally:
+                frame.denied = not frame.denied
         case ir.Boolean():
             stop = e.op == "or"
             for operand in e.operands:
@@ -95,12 +101,12 @@ def asked(m: Machine, e: ir.Expr, first: bool | None) -> Value:
 
 
 def _works_only_then(m: Machine) -> bool | None:
-    """Yes, where only the arm of the statement that is being decided says something of streams.
+    """The answer by which the arm is run, where only that of the statement says something of streams.
 
     ``if self._is_wanted(x): self.lane.wait_event(ready)``: none of its reasons against it holds.
     """
     tested = m.frame.tested
-    return True if isinstance(tested, ir.If) and not tested.orelse and _tells(m) else None
+    return not m.frame.denied if isinstance(tested, ir.If) and not tested.orelse and _tells(m) else None
 
 
 def _opposite(answer: bool | None) -> bool | None:
@@ -323,7 +329,12 @@ def _are_constants(m: Machine, value: Value) -> bool:
 
 
 def negate(m: Machine, e: ir.Unary) -> Value:
-    value = _as_told(m, names.settle(m, m.python.evaluate(m, e.operand)), e.span)
+    frame = m.frame
+    frame.denied = not frame.denied
+    try:
+        value = _as_told(m, names.settle(m, asked(m, e.operand, None)), e.span)
+    finally:
+        frame.denied = not frame.denied
     known = answers.constant(m, value)
     if known is not None:
         return ConstV(not known)

@@ -83,7 +83,7 @@ def _begins(m: Machine, s: ir.Stmt) -> None:
 def _carry_out(m: Machine, s: ir.Stmt) -> None:
     match s:
         case ir.Assign():
-            value = expr.evaluate(m, s.value)
+            value = _assigned(m, s)
             if isinstance(s.value, (ir.Name, ir.Attr)):
                 value = results.named(m, value)
             for target in s.targets:
@@ -127,6 +127,26 @@ def _carry_out(m: Machine, s: ir.Stmt) -> None:
             escape.barrier(m, escape.all_streams(m), s.span, "what was not read")
         case _:
             assert_never(s)
+
+
+def _assigned(m: Machine, s: ir.Assign) -> Value:
+    """What is assigned. What a later test asks for is decided like that.
+
+    ``wide = self.scale is None and self._is_wide(x)``, and then ``if wide: self.side.wait_stream(current)``.
+    """
+    frame = m.frame
+    asks = None
+    if frame.touches and frame.code is not None and isinstance(s.value, (ir.Boolean, ir.Unary, ir.Call)):
+        asks = arms.asks_later(m.project, frame.code, s)
+    if asks is None:
+        return expr.evaluate(m, s.value)
+    leaves = isinstance(asks.test, ir.If) and not asks.test.orelse and _only_leaves(m, asks.test)
+    around = frame.tested, frame.denied
+    frame.tested, frame.denied = asks.test, asks.denied
+    try:
+        return expr.answer(m, s.value, asks.denied if leaves else None)
+    finally:
+        frame.tested, frame.denied = around
 
 
 def _declare(m: Machine, s: ir.Scope | ir.Import | ir.FunctionDef | ir.ClassDef | ir.Declare) -> None:

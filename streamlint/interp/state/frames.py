@@ -68,6 +68,8 @@ class Frame:
     """Open tests there had been on the path when the running statement began ..."""
     tested: ir.If | ir.While | ir.Choice | ir.Match | None = None
     """The statement or expression whose arms the test that is being decided chooses from."""
+    denied: bool = False
+    """Whether its arm is run where what is being asked does not hold: ``if not skipped: ...``."""
     under: tuple[Symbol, ...] = ()
     """... and those of the ``if`` statements around it."""
     question: tuple[ir.Call, bool] | None = None
