@@ -369,8 +369,15 @@ MODULE_CONTAINERS = {
 }
 """Modules that are lists or dicts of others, by what they are like
 (https://docs.pytorch.org/docs/stable/nn.html#containers)."""
+MODULE_TREE = {"children": False, "named_children": True, "modules": False, "named_modules": True}
+"""Methods of a module that list the modules in it, and whether with names."""
+OF_ALL_DEPTHS = frozenset({"modules", "named_modules"})
+"""Those that list the module itself, and what is in its parts."""
+
 SEQUENCE = "torch.nn.Sequential"
 """The one that calls what it holds, one after the other."""
+MODULE = "torch.nn.Module"
+"""What all of them are."""
 
 CALLED = ("__call__", "forward")
 """What runs where an object is called."""

@@ -64,6 +64,11 @@ and ``Identity``, which may return what they are given, and layers that return s
 OF_LAYERS = frozenset({"Sequential", LAYERS["TransformerEncoderLayer"], LAYERS["TransformerDecoderLayer"]})
 """What modules compute that are made of others, whose parameters they list."""
 
+OF_NO_PARTS = frozenset(name for name, function in LAYERS.items() if function not in OF_LAYERS) | frozenset(
+    "AlphaDropout Dropout Dropout1d Dropout2d Dropout3d Flatten Identity Module Unflatten".split()
+)
+"""Classes whose objects hold no other modules, but what heirs put there."""
+
 WITH_PARAMETERS = OF_LAYERS | {
     function
     for name, function in LAYERS.items()

@@ -31,6 +31,23 @@ def own(m: Machine, owner: Symbol, *, layer: bool) -> list[BufferV]:
     return list(dict.fromkeys(view for view in found if isinstance(view, BufferV)))
 
 
+def is_on_device(m: Machine, symbol: Symbol) -> bool:
+    """Whether a parameter that the path comes by is one of a module that was moved: ``net.cuda()``."""
+    return any(
+        _is_listed(owner, symbol) or (_is_part_of_layer(owner, symbol) and owner in m.makers)
+        for owner in m.life.homes
+        if symbols.is_under(symbol, owner)
+    )
+
+
+def _is_part_of_layer(owner: Symbol, symbol: Symbol) -> bool:
+    match symbol:
+        case symbols.Attr(of, name):
+            return of is owner and name in torch_layers.LAYER_PARTS
+        case _:
+            return False
+
+
 def of_whole(m: Machine, part: Symbol) -> list[BufferV]:
     """What stands for the parameters of a part that only its whole has listed, if any.
 

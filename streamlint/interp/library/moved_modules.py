@@ -39,7 +39,9 @@ def move(
     owned = module_memory.own(m, owner, layer=layer)
     if not owned and not _is_aside(m) and "non_blocking" not in kwargs:
         # net = Net().cuda() at the beginning: it is there when the call returns.
-        if not to_host:
+        if to_host:
+            m.life.homes.pop(owner, None)
+        else:
             m.life.homes[owner] = m.current_stream(Lib.TORCH).id
         return
     owned = owned or [_unlisted(m, module_memory.first(owner, layer=layer))]

@@ -138,7 +138,7 @@ def _made(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], sp
     if last in model.FACTORIES and ("out" not in kwargs or last in model.UNFILLED):
         return factories.make(m, last, args, kwargs, span)
     if last in model.LIKE_FACTORIES and args:
-        like = next(iter(tensors.buffers_in(m, first)), None)
+        like = next(iter(tensors.buffers_in(m, [_as_tensor(m, args[0])])), None)
         return factories.make(m, last, args[1:], kwargs, span, like=like)
     if last in model.VIEW_METHODS | model.SPLIT_METHODS and args:
         args[0] = _as_tensor(m, args[0])

@@ -98,6 +98,9 @@ def _as_buffer(m: Machine, value: SymV, flavor: Flavor) -> BufferV:
         if told.kind is Kind.MEMORY and not (told.space.on_host and flavor is Flavor.DEVICE_ARRAY):
             m.is_memory(view, told.by)
             m.lives(view, told.space, told.residence)
+        elif module_memory.is_on_device(m, symbol):
+            m.is_memory(view, Evidence.INFERRED)
+            m.lives(view, Space.DEVICE, Evidence.INFERRED)
     m.roles[symbol] = view
     return view
 

@@ -13,6 +13,8 @@ from streamlint.interp.facts.kinds import Kind
 from streamlint.interp.library import hooks, module_memory, moved_modules, tensors, unresolved
 from streamlint.interp.state import arguments, names, symbols
 from streamlint.interp.state.values import (
+    FALSE,
+    NONE,
     ApiV,
     BufferV,
     ConstV,
@@ -27,6 +29,7 @@ from streamlint.interp.state.values import (
 )
 from streamlint.models import torch as model
 from streamlint.models import torch_layers
+from streamlint.models.classes import TENSORS
 from streamlint.models.schema import Lib
 from streamlint.trace import WHOLE, Access, Doubt, Evidence, Launch, Mode, Role
 
@@ -39,7 +42,7 @@ if TYPE_CHECKING:
     from streamlint.source import Span
 
 
-_INHERITED = model.MODULE_RETURNS_SELF | model.FORWARD_HOOKS | {model.MODULE_STATE}
+_INHERITED = model.MODULE_RETURNS_SELF | model.FORWARD_HOOKS | model.MODULE_TREE.keys() | {model.MODULE_STATE}
 
 
 def is_module(m: Machine, view: BufferV, method: str) -> bool:
@@ -54,12 +57,18 @@ def is_shown(m: Machine, value: SymV) -> bool:
 
     ``model.eval()`` shows it of the model, of its layers, and of what else a table holds in which it was put.
     """
-    if value.computes or known.of_value(m, value.symbol).kind is Kind.MODULE:
+    if value.computes or is_made(m, value) or known.of_value(m, value.symbol).kind is Kind.MODULE:
         return True
     symbol = value.symbol
     while symbol not in m.modules and isinstance(symbol, symbols.Item):
         symbol = symbol.of
     return symbol in m.modules
+
+
+def is_made(m: Machine, value: SymV) -> bool:
+    """Whether the path has called a class of ``torch.nn`` for it."""
+    path = m.makers.get(value.symbol, "")
+    return path.startswith("torch.nn.") and path not in TENSORS
 
 
 def shows(m: Machine, value: SymV, method: str) -> None:
@@ -123,8 +132,10 @@ def of_object(
 ) -> Value | None:
     """What each module has, one of the tree or one that holds others: ``Net().cuda()`` is the net."""
     if name in model.GIVES_OF_MODULE:
+        if name in model.MODULE_LISTINGS and has_no_parameters(m, receiver, kwargs):
+            return m.new_list([])
         return given(m, m.symbol_of_object(receiver), name, args)
-    if not inherits(m, receiver, name):
+    if name in model.MODULE_TREE or not inherits(m, receiver, name):
         return None
     if name in model.FORWARD_HOOKS:
         return hooks.register(m, receiver, name, args, span)
@@ -153,6 +164,20 @@ def given(m: Machine, owner: Symbol, name: str, args: list[Value], *, layer: boo
         return listed(m, owner, name, layer=layer)
     asked = symbol_of(names.settle(m, args[0])) if args else symbols.EACH
     return SymV(symbols.Item(symbols.Attr(owner, model.MODULE_PARTS[name]), asked))
+
+
+def has_no_parameters(m: Machine, module: Value, kwargs: dict[str, Value]) -> bool:
+    """Whether a module has no parameters to list: ``nn.GELU()``, a sequence without those of its parts."""
+    match module:
+        case SymV(symbol, computes=computes):
+            path = m.makers.get(symbol, "")
+            plain = bool(computes) and computes not in torch_layers.WITH_PARAMETERS
+        case HeapV():
+            path, plain = m.heap[module.id].kind, False
+        case _:
+            return False
+    holds = path == model.SEQUENCE or path in model.MODULE_CONTAINERS
+    return plain or (holds and names.settle(m, kwargs.get("recurse", NONE)) == FALSE)
 
 
 def is_layer(module: SymV) -> bool:

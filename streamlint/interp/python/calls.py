@@ -35,6 +35,7 @@ from streamlint.interp.python import (
     keywords,
     kinds,
     library_calls,
+    listed_modules,
     module_containers,
     object_methods,
     super_calls,
@@ -145,6 +146,9 @@ def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], s
         case SymV(symbols.Binary("*", symbols.Name(path))) if path.startswith("ctypes."):
             # (ctypes.c_int32 * 1)(): an array of the host
             return host_arrays.of_values(m, args, span)
+        case SymV() if listed_modules.have_hooks(m, func):
+            hooks.before_call(m, func, args, span)
+            return hooks.after_call(m, func, args, module_containers.in_turn(m, func, args, span), span)
         case SymV(computes=function) if function:
             return _in_hooks(
                 m,

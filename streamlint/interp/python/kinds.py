@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import models
 from streamlint.interp.facts import classes
-from streamlint.interp.library import annotated, tensors
+from streamlint.interp.library import annotated, tensors, torch_modules
 from streamlint.interp.state import names, symbols
 from streamlint.interp.state.values import (
     NONE,
@@ -59,9 +59,11 @@ def _is_a(m: Machine, value: Value, option: Value) -> bool | None:
             cls = m.heap[value.id].cls
             order, complete = m.project.ancestors(cls) if cls is not None else ([], False)
             return True if decl in order else False if complete and not classes.is_protocol(decl) else None
-        case _, ClassV(decl) if _class_of(m, value) is not None:
-            # A list or a number is of none of the program's classes.
+        case _, ClassV(decl) if _class_of(m, value) is not None or _is_made_by_library(m, value):
+            # A list, a number or a layer of torch.nn is of none of the program's classes.
             return None if classes.is_protocol(decl) else False
+        case _, ApiV(path) if (answer := _is_module_of(m, value, path)) is not None:
+            return answer
         case _, ApiV(path):
             own, name = _class_of(m, value), path.rpartition(".")[2]
             if own is not None and path in host.CLASSES_OF_MEMORY:
@@ -72,6 +74,29 @@ def _is_a(m: Machine, value: Value, option: Value) -> bool | None:
             return name in python.BASES[own]
         case _:
             return None
+
+
+def _is_made_by_library(m: Machine, value: Value) -> bool:
+    return isinstance(value, SymV) and torch_modules.is_made(m, value)
+
+
+def _is_module_of(m: Machine, value: Value, path: str) -> bool | None:
+    """Whether a module that the path has made is of a class of ``torch.nn``; None for what is not known."""
+    if not path.startswith("torch.nn.") or path.count(".") > len(("torch", "nn")):
+        return None
+    match value:
+        case SymV(symbol):
+            made = {m.makers.get(symbol, "")}
+        case HeapV() if (cls := m.heap[value.id].cls) is not None and m.project.ancestors(cls)[1]:
+            made = set(classes.bases_outside(m.project, cls))
+        case HeapV():
+            made = {m.heap[value.id].kind}
+        case _:
+            return None
+    if not any(one.startswith("torch.nn.") for one in made):
+        return None
+    # class Scaled(nn.Linear): it is a module as well.
+    return path in made or path == torch.MODULE
 
 
 def type_of(m: Machine, value: Value) -> Value:

@@ -43,16 +43,16 @@ def is_sequence(m: Machine, value: HeapV) -> bool:
     return m.heap[value.id].kind == SEQUENCE
 
 
-def in_turn(m: Machine, sequence: HeapV, args: list[Value], span: Span) -> Value:
+def in_turn(m: Machine, sequence: HeapV | SymV, args: list[Value], span: Span) -> Value:
     """Calls what a sequence holds: each gets what the one before it gives."""
-    first, *rest = _parts(m, sequence, span)
+    first, *rest = parts(m, sequence, span) if isinstance(sequence, HeapV) else sequence.holds
     value = m.python.call(m, first, args, {}, span)
     for module in rest:
         value = m.python.call(m, module, [value], {}, span)
     return value
 
 
-def _parts(m: Machine, sequence: HeapV, span: Span) -> Iterator[Value]:
+def parts(m: Machine, sequence: HeapV, span: Span) -> Iterator[Value]:
     """Of ``nn.Sequential(*(Block() for _ in range(depth)))`` as many as a loop of unknown length calls."""
     for held in m.heap[sequence.id].items:
         rest = _rest(held)

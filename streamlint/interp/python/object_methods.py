@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.facts import classes
 from streamlint.interp.library import monitors, threads, torch_modules, unresolved
-from streamlint.interp.python import container_methods, fields, mappings
+from streamlint.interp.python import container_methods, fields, listed_modules, mappings, unknown_receivers
 from streamlint.interp.state import symbols
-from streamlint.interp.state.values import Shape
+from streamlint.interp.state.values import Shape, SymV
+from streamlint.models import torch
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -39,6 +40,7 @@ def _of_container(
     if receiver.id in m.monitors:
         threads.took(m, receiver, name, span)
         threads.wake(m, receiver, name, span)
+    found = found or listed_modules.listed(m, receiver, name, args, span)
     found = found or torch_modules.of_object(m, receiver, name, args, kwargs, span)
     return found or unresolved.opaque(m, name, [receiver, *args], kwargs, span)
 
@@ -54,11 +56,16 @@ def _of_instance(
     if threads.is_method(m, receiver, name):
         return threads.method(m, receiver, name, args, kwargs, span)
     found = (
-        torch_modules.of_object(m, receiver, name, args, kwargs, span)
+        listed_modules.listed(m, receiver, name, args, span)
+        or torch_modules.of_object(m, receiver, name, args, kwargs, span)
         or mappings.of_object(m, receiver, name, args, span)
         or fields.of_tuple(m, receiver, name, kwargs, span)
     )
     if found is not None:
         return found
+    if name in torch.MODULE_TREE:
+        # What is in it is not in sight.
+        whole = SymV(m.symbol_of_object(receiver))
+        return unknown_receivers.method(m, whole, name, args, kwargs, span)
     owner = symbols.Attr(m.symbol_of_object(receiver), name)
     return unresolved.opaque(m, owner, [receiver, *args], kwargs, span)

@@ -55,7 +55,14 @@ from streamlint.models import host, members, python
 from streamlint.models.autograd import FORWARD
 from streamlint.models.cuda_runtime import SUCCESS_NAMES
 from streamlint.models.schema import Role
-from streamlint.models.torch import FORWARD_HOOKS, GIVES_OF_MODULE, MODULE_RETURNS_SELF, MODULE_STATE
+from streamlint.models.torch import (
+    FORWARD_HOOKS,
+    GIVES_OF_MODULE,
+    MODULE_RETURNS_SELF,
+    MODULE_STATE,
+    MODULE_TREE,
+    SEQUENCE,
+)
 from streamlint.trace import Evidence
 
 if TYPE_CHECKING:
@@ -63,7 +70,7 @@ if TYPE_CHECKING:
     from streamlint.models.schema import Lib
     from streamlint.source import Span
 
-_OF_LAYERS = MODULE_RETURNS_SELF | FORWARD_HOOKS | GIVES_OF_MODULE | {MODULE_STATE}
+_OF_LAYERS = MODULE_RETURNS_SELF | FORWARD_HOOKS | GIVES_OF_MODULE | MODULE_TREE.keys() | {MODULE_STATE}
 
 
 def attribute(m: Machine, value: Value, name: str, span: Span) -> Value:
@@ -102,6 +109,8 @@ def attribute(m: Machine, value: Value, name: str, span: Span) -> Value:
             # With a parameter `stream: cp.cuda.Stream`, allReduce(..., stream.ptr) uses that one.
             return replace(stream_values.as_stream(m, value, span, models.RAW_HANDLES[name]), raw=True)
         case SymV(computes=function) if function and name in _OF_LAYERS:
+            return MethodV(value, name)
+        case SymV(symbol) if name in MODULE_TREE and m.makers.get(symbol) == SEQUENCE:
             return MethodV(value, name)
         case SymV() if name in models.ALIKE_IN_C:
             return ApiV(models.ALIKE_IN_C[name])

@@ -28,6 +28,7 @@ from streamlint.interp.library import (
 from streamlint.interp.python import (
     executors,
     given_objects,
+    listed_modules,
     mappings,
 )
 from streamlint.interp.state import emptied, flavors, names, symbols
@@ -117,6 +118,9 @@ def _of_module(
     m: Machine, receiver: SymV, name: str, args: list[Value], kwargs: dict[str, Value], span: Span
 ) -> Value | None:
     """What modules, optimizers and contexts of autograd do."""
+    parts = listed_modules.listed(m, receiver, name, args, span)
+    if parts is not None:
+        return parts
     if name in hooks.OF_OPTIMIZERS or name in torch_model.FORWARD_HOOKS:
         taken = hooks.register(m, receiver, name, args, span)
         if taken is not None:
@@ -125,6 +129,8 @@ def _of_module(
         taken = hooks.register_behind(m, receiver.symbol, args, span)
         if taken is not None:
             return taken
+    if name in torch_model.MODULE_LISTINGS and torch_modules.has_no_parameters(m, receiver, kwargs):
+        return m.new_list([])
     if name in torch_model.GIVES_OF_MODULE:
         return torch_modules.given(m, receiver.symbol, name, args, layer=torch_modules.is_layer(receiver))
     if name == torch_model.MODULE_STATE and torch_modules.is_shown(m, receiver):
