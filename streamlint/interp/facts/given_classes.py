@@ -85,6 +85,31 @@ def of_name(project: Project, scope: Scope, name: str) -> Given | None:
     )
 
 
+_CALLED_OF: Kept[tuple[Span, str], frozenset[str]] = Kept()
+
+
+def called_of(project: Project, target: Target, param: str) -> frozenset[str]:
+    """The methods of a parameter that the text of a function calls: ``runner.step(rows)``."""
+
+    def find() -> frozenset[str]:
+        function = ir.code_of(target.function) if target.function is not None else None
+        return frozenset(
+            name
+            for node in (ir.walk(function.body, functions=True) if function is not None else ())
+            for name in _method_called(node, param)
+        )
+
+    return project.once(_CALLED_OF, (target.span, param), find)
+
+
+def _method_called(node: object, param: str) -> Iterator[str]:
+    match node:
+        case ir.Call(func=ir.Attr(value=ir.Name(id=owner), name=name)) if owner == param:
+            yield name
+        case _:
+            pass
+
+
 _GIVEN: Kept[tuple[Span, str], Given | None] = Kept()
 
 

@@ -243,7 +243,7 @@ def _of_any_call(m: Machine, key: Symbol) -> Symbol:
             which = symbols.constant(passed.name), symbols.constant(str(region))
             return symbols.Call(symbols.Attr(symbols.call("argument", *which), name), args)
         case _:
-            return emptied.of_any_time(key) or key
+            return key
 
 
 def _made_at(span: Span) -> Symbol:

@@ -110,9 +110,15 @@ def _running(m: Machine) -> Scope | None:
 def _does_work(m: Machine, cls: ir.ClassDecl, symbol: Symbol, used: tuple[str, ...]) -> bool:
     """Whether a method is called: what it reads and writes matters.
 
-    ``with torch.cuda.stream(self.prefetch_stream): self.table.populate(batch)``. Not if the path has decided
-    about the object before, of which the one that is made now knows nothing.
+    ``with torch.cuda.stream(self.prefetch_stream): self.table.populate(batch)``; or one is called further
+    below, ``runner.table.add(request)`` and then ``runner.step()``. Not if the path has decided about the
+    object before, of which the one that is made now knows nothing.
     """
+    match symbol:
+        case symbols.Param(call, param, rest=False) if used and call in m.targets:
+            used = (*used, *given_classes.called_of(m.project, m.targets[call], param))
+        case _:
+            pass
     called = (classes.lookup(m, cls, name) for name in used)
     if not any(isinstance(one, FuncV) and not _is_left_to_others(one.function) for one in called):
         return False

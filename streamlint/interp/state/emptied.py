@@ -44,15 +44,6 @@ def is_any_left(m: Machine, container: Symbol) -> Symbol:
     return length(m, container) if told_apart else container
 
 
-def of_any_time(key: Symbol) -> Symbol | None:
-    """What such a question asks whenever it is asked."""
-    match key:
-        case symbols.Binary("-", symbols.Call(symbols.Name("len"), (of, *_)), _):
-            return symbols.call("len", of)
-        case _:
-            return None
-
-
 def ends(m: Machine, container: Symbol) -> None:
     """A loop that takes out of it has come to its end, since nothing is left."""
     m.oracle.answer(length(m, container), 1)

@@ -12,6 +12,7 @@ from streamlint.interp.state.symbols import (
     Compare,
     Fresh,
     Item,
+    Name,
     Param,
     has,
     number,
@@ -43,6 +44,9 @@ def of_any(symbol: Symbol, depth: int = _DEPTH) -> Symbol:
             return Call(of_any(func, depth - 1), tuple(of_any(arg, depth - 1) for arg in args))
         case Compare(op, left, right):
             return Compare(op, of_any(left, depth - 1), of_any(right, depth - 1))
+        case Binary("-", Call(Name("len"), (of, *_)), _):
+            # ``while row < len(requests)``, whose passes take some out
+            return Call(Name("len"), (of_any(of, depth - 1),))
         case Binary("+", total, part):
             return _added_up(total, of_any(part, depth - 1), depth)
         case _:
