@@ -463,7 +463,7 @@ def _usual(m: Machine, name: str, default: default_arms.Plain, number: int, scop
     if scope is None or not default_arms.leave_out(m.project, scope, name, default):
         return usual
     key = symbols.call("default", symbols.Name(scope.name), symbols.constant(name))
-    if m.oracle.choose(key, f"{name} == {default!r}") == 0:
+    if m.oracle.choose(key, f"{name} == {default!r}", known=0) == 0:
         return usual
     other = arguments.unknown(number, name)
     m.oracle.answer(symbols.Compare("==", other.symbol, symbol_of(usual)), 1)
