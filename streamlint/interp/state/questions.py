@@ -42,6 +42,9 @@ def of_any(symbol: Symbol, depth: int = _DEPTH) -> Symbol:
             return Param(0, name, rest)
         case Call(func, args):
             return Call(of_any(func, depth - 1), tuple(of_any(arg, depth - 1) for arg in args))
+        case Compare("==", Binary("-", Call(Name("len"))), _):
+            # ``bucket.pending == 0``, which counts down to the last of its parameters
+            return symbol
         case Compare(op, left, right):
             return Compare(op, of_any(left, depth - 1), of_any(right, depth - 1))
         case Binary("-", Call(Name("len"), (of, *_)), _):
