@@ -366,7 +366,8 @@ def in_backward(m: Machine, span: Span, *, keeps_graph: bool = False, is_seen: b
             results.append(m.python.call(m, hook, gradient, {}, span))
             if counts in counting:
                 _may_not_come(m, first)
-            elif counts is not None:
+            elif counts is not None and len(m.ops) > first:
+                # One that has only counted was not the last.
                 counting.add(counts)
         if is_seen and name in _BEHIND_ACCUMULATION and (left := _left(m, owner)) is not None:
             m.accumulated.add(left.id)
