@@ -142,8 +142,10 @@ def _is_left_by_lock(judged: Judged, earlier: OpId, later: OpId) -> bool:
     """Whether each thread held one lock at its op, which the first gave back before the device was done.
 
     ``with self.lock: self.total.add_(part)`` on a stream of each thread: who has the lock next comes too
-    early, whichever of the two that is.
+    early, whichever of the two that is. What the host reads or writes is done when the lock is given back.
     """
+    if isinstance(judged.op(earlier), HostAccess):
+        return False
     held = held_at(judged, earlier) & held_at(judged, later)
     if not held:
         return False
