@@ -46,7 +46,8 @@ def say(project: Project, module: str, code: object, function: ir.Function | Non
     inner: frozenset[str] = frozenset()
     if function is not None:
         inner = project.once(_INNER, function.span, lambda: _inner(project, function))
-    return any(_name(node) in names or _name(node) in inner for node in ir.walk(code, functions=True))
+    known = names | inner
+    return any(_name(node) in known for node in ir.walk(code, functions=True))
 
 
 def _tell(project: Project, module: str, test: Test, function: ir.Function | None) -> bool:

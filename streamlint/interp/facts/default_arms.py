@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from streamlint import ir
 from streamlint.interp.facts import arms, scopes
 from streamlint.interp.state.kept import Kept
+from streamlint.interp.state.scope import Target
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -51,12 +52,13 @@ def _leaves_out(project: Project, scope: Scope, name: str, default: Plain) -> bo
     while waiting:
         here, asked = waiting.pop()
         known = {text: value for text, value in asked.items() if (here.function.span, text) not in seen}
+        if not known:
+            continue
         seen |= {(here.function.span, text) for text in known}
         module, body = here.module.name, here.function.body
         if any(arms.say(project, module, dead, here.function) for dead in _dead(body, known)):
             return True
-        if known:
-            waiting += [*_keepers(here, known), *_handed_on(project, here, known)]
+        waiting += [*_keepers(here, known), *_handed_on(project, here, known)]
     return False
 
 
@@ -88,15 +90,11 @@ def _handed_on(project: Project, scope: Scope, known: Known) -> Iterator[tuple[S
     for node in ir.walk(scope.function.body):
         if not isinstance(node, ir.Call) or known.keys().isdisjoint(ir.dotted(a.value) for a in node.args):
             continue
-        target = _called(project, scope, node)
-        callee = scopes.scope_of(*target) if target is not None else None
-        if callee is not None:
-            positional = [param.name for param in callee.function.params if param.kind == "positional"]
-            positional = positional[callee.cls is not None :]
-            given = {
-                param.name: scopes.argument_of(node, param.name, positional)
-                for param in callee.function.params
-            }
+        called = _called(project, scope, node)
+        callee = scopes.scope_of(*called) if called is not None else None
+        if called is not None and callee is not None:
+            target = Target(called[1])
+            given = {p.name: scopes.argument_of(node, p.name, target.positional()) for p in target.params()}
             texts = {name: ir.dotted(e) for name, e in given.items() if e is not None}
             yield callee, {name: known[text] for name, text in texts.items() if text in known}
 

@@ -29,9 +29,13 @@ def by_others(m: Machine, cls: ir.ClassDecl, name: str) -> bool:
 
     No method sets it, and some method uses it without asking whether it is there.
     """
-    order = m.project.ancestors(cls)[0]
-    setters = (decl for one in order for decl in one.methods.values() if decl.name != "__init__")
-    return not any(name in decl.stored for decl in setters) and any(name in _used(m, one) for one in order)
+    return not _setters(m, cls, name) and any(name in _used(m, one) for one in m.project.ancestors(cls)[0])
+
+
+def _setters(m: Machine, cls: ir.ClassDecl, name: str) -> set[str]:
+    """The methods that assign an attribute, other than constructors."""
+    methods = (decl for one in m.project.ancestors(cls)[0] for decl in one.methods.values())
+    return {decl.name for decl in methods if name in decl.stored and decl.name != "__init__"}
 
 
 def _used(m: Machine, cls: ir.ClassDecl) -> frozenset[str]:
@@ -70,13 +74,7 @@ def is_set(m: Machine, made: HeapV, cls: ir.ClassDecl, name: str) -> bool:
     """
     if made not in m.globals.values():
         return False
-    order = m.project.ancestors(cls)[0]
-    setters = {
-        decl.name
-        for one in order
-        for decl in one.methods.values()
-        if name in decl.stored and decl.name != "__init__"
-    }
+    setters = _setters(m, cls, name)
     return bool(setters) and all(
         frame.code is None
         or (
