@@ -41,7 +41,7 @@ def check(judged: Judged) -> Iterator[Problem]:
         if not used and judged.trace.streams[op.stream].kind not in _SIDE_STREAMS:
             continue
         made = _allocation(judged, op.buffer)
-        if made is not None and _may_differ(judged, op, judged.op(made)):
+        if _may_differ(judged, op, None if made is None else judged.op(made)):
             continue
         here = judged.seen_from(OpId(number))
         name, owner = quoted(here.buffer_name(op.buffer)), quoted(here.stream_name(op.stream))
@@ -103,15 +103,16 @@ def _is_for_others(judged: Judged, number: OpId, kept: KeepAlive, made: OpId | N
     return here and not judged.uses(kept.buffer, first=OpId(number + 1))
 
 
-def _may_differ(judged: Judged, kept: KeepAlive, made: Op) -> bool:
+def _may_differ(judged: Judged, kept: KeepAlive, made: Op | None) -> bool:
     """Whether the current stream may be another one than when the memory was allocated.
 
     ``self.buffer`` is made by the constructor; ``def release(x): x.record_stream(current_stream())`` records
-    the stream that is current then, whoever calls it.
+    the stream that is current then, whoever calls it. So does ``def run(pool: Pool)``, who was given the pool
+    with its memory: what allocated that is not on the path.
     """
     if judged.trace.streams[kept.stream].kind is not StreamKind.CURRENT:
         return False
-    return (made.at.call, made.at.function) != (kept.at.call, kept.at.function)
+    return made is None or (made.at.call, made.at.function) != (kept.at.call, kept.at.function)
 
 
 def _allocation(judged: Judged, buffer: BufferId) -> OpId | None:

@@ -9,7 +9,7 @@ from streamlint.frozen import replace
 from streamlint.interp.facts import classes, decorators, kinds, known, modules, patches, predicates, touching
 from streamlint.interp.library import annotated, arrays, escape, monitors, named_host, tensors, unresolved
 from streamlint.interp.python import caching, going_on, joined_lists, keywords, pipelines
-from streamlint.interp.state import arguments, callers, gradients, names, results, symbols
+from streamlint.interp.state import arguments, callers, gradients, names, reach, results, symbols
 from streamlint.interp.state.budgets import LIMITS
 from streamlint.interp.state.ends import Returned
 from streamlint.interp.state.frames import Driven, Frame
@@ -45,9 +45,10 @@ if TYPE_CHECKING:
 
 _ORDERS = (StreamV, EventV, GraphV)
 DEEP = 4
-"""Below this many calls only functions that touch streams are followed, and short ones without branches.
+"""Below this many calls only functions that touch streams are followed, short ones without branches, and
+those that get at memory which another stream uses.
 
-A test that guards a ``raise`` is none."""
+A test that guards a ``raise`` is no branch."""
 SHORT = 12
 """Lines of these."""
 DEEPEST = 10
@@ -175,7 +176,21 @@ def _is_remote(m: Machine, func: FuncV, given: list[Value], depth: int) -> bool:
         return depth > 1 and lines > LONG
     # def free(x): if x.untyped_storage().size() > 0: x.untyped_storage().resize_(0)
     moves = not GIVES_STORAGE.isdisjoint(func.function.names)
-    return depth >= DEEPEST or lines > SHORT or (not moves and _decides(m.project, func.function))
+    if depth >= DEEPEST or lines > LONG:
+        return True
+    unlikely = lines > SHORT or (not moves and _decides(m.project, func.function))
+    return unlikely and not _gets_at_used(m, func, given)
+
+
+def _gets_at_used(m: Machine, func: FuncV, given: list[Value]) -> bool:
+    """Whether a call gets at memory that another stream than its own uses.
+
+    ``def page(self, i): return self.pages[i] if self.open else None``, of a pool that is being filled aside.
+    """
+    if not m.life.candidates:
+        return False
+    values = given if func.receiver is None else [func.receiver, *given]
+    return bool(reach.reached(m, values, m.life.candidates))
 
 
 def _matters(m: Machine, value: Value) -> bool:
