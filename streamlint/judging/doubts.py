@@ -127,14 +127,18 @@ def guessed(judged: Judged, problem: Problem) -> set[Doubt]:
     used_on = stream_of(later)
     # with torch.cuda.stream(comm): comm.wait_stream(torch.cuda.current_stream()): there is something to wait
     # for, says who wrote it.
-    waits = both and used_on is not None and waits_for_itself(judged, problem, used_on)
+    waits = (
+        Doubt.OPAQUE in later.doubts and used_on is not None and waits_for_itself(judged, problem, used_on)
+    )
     if both and not waits and not evidence.fills_fresh(judged, problem):
         return {Doubt.GUESSED}
     if _is_sent_and_kept(judged, problem):
         return {Doubt.GUESSED}
     if judged.trace.provenance is Provenance.OBSERVED:
         return set()
-    if _is_waited_for_behind(judged, problem.earlier, problem.later) or _may_only_read(judged, problem):
+    if _may_only_read(judged, problem):
+        return {Doubt.GUESSED}
+    if not waits and _is_waited_for_behind(judged, problem.earlier, problem.later):
         return {Doubt.GUESSED}
     calls = [
         op
