@@ -13,6 +13,7 @@ from streamlint.trace import (
     BufferId,
     Copy,
     Doubt,
+    Event,
     Free,
     FreeKind,
     HostEffect,
@@ -188,13 +189,16 @@ def _behind_the_call(
 ) -> tuple[OpId, frozenset[Doubt]] | None:
     """What a call has allocated on its caller's stream, and dropped, the caller may get again at once.
 
-    Not if an event is recorded behind the use: the caller, or the next call, may wait for that first. Nor
+    Not if an event is recorded behind the use: the caller, or the next call, may wait for that first. But for
+    one that objects keep to themselves, if the next call drops the memory: ``start()``, then ``close()``. Nor
     where the call had returned before the use: ``backward`` runs later, and the next ``forward`` allocates.
     """
     call, user = judged.op(free).at.call, stream_of(judged.op(use))
     records = judged.numbers(Record, first=use + 1)
     behind = (op for op in map(judged.op, records) if isinstance(op, Record) and op.stream == user)
-    if any(judged.trace.events[op.event].is_named for op in behind):
+    events = (judged.trace.events[op.event] for op in behind)
+    is_later = judged.op(use).at.call != call
+    if any(event.is_named and not (is_later and _is_kept(event)) for event in events):
         return None
     for number in range(use + 1, len(judged.trace.ops)):
         op = judged.trace.ops[number]
@@ -202,6 +206,11 @@ def _behind_the_call(
             ordering = judged.hb.ordered(use, OpId(number))
             return None if ordering.verdict is Verdict.YES else (OpId(number), ordering.doubts | _CALLS)
     return None
+
+
+def _is_kept(event: Event) -> bool:
+    """Whether objects or the module keep an event, and no caller has it."""
+    return event.holders is not None and not event.handed
 
 
 def allocated(judged: Judged, number: OpId, stream: StreamId | None) -> Buffer | None:

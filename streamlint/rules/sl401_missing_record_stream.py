@@ -187,10 +187,11 @@ y = torch.empty(n, device="cuda")
 ```
 
 ## Limits
-Without a later allocation of the same stream in sight nothing is reported, unless a call drops what it has
-allocated on its caller's stream: the caller goes on to allocate there. A tensor that unresolved
-code received, or that autograd may have saved for the backward pass, may still be referenced: then
-the finding is only `possible`. The sizes of the two allocations are not compared.
+Without a later allocation of the same stream in sight nothing is reported, unless a call drops what it,
+or an earlier call of its object, has allocated on its caller's stream: the caller goes on to allocate
+there. Where another method waits, that is `possible`. A tensor that unresolved code received, or that
+autograd may have saved for the backward pass, may still be referenced: then the finding is only
+`possible`. The sizes of the two allocations are not compared.
 
 `x.untyped_storage().resize_(0)` gives memory back whoever names it; `p.grad = None`, `p.grad = other` and
 `p.data = other` do if the code at hand holds it under no other name. So does `self.slots[i] = page` where

@@ -125,6 +125,7 @@ def _takes(
             held.keys.clear()
             held.extra.clear()
             held.open = False
+            held.sample = held.key_sample = held.rest = None
             return NONE
         case _:
             return None

@@ -17,6 +17,7 @@ from streamlint.trace import (
     Event,
     EventId,
     Evidence,
+    Free,
     HostAccess,
     HostEffect,
     Launch,
@@ -76,8 +77,9 @@ def end_call(m: Machine, results: Iterable[BufferV], span: Span, *, uses_argumen
     """The op that stands for what the caller may do next: it uses the results, mostly on the current stream.
 
     With ``uses_arguments`` it also reads what the call wrote of the memory that it was given. The op
-    is there if the call used another stream, so that something can be unordered, launched a graph, or hands
-    out what an earlier call wrote aside: ``loader.begin(rows)``, then ``loader.result()``.
+    is there if the call used another stream, so that something can be unordered, launched a graph, let go of
+    memory that is used aside (``def close(self): self.slots.clear()``), or hands out what an earlier call
+    wrote aside: ``loader.begin(rows)``, then ``loader.result()``.
     """
     stream = _current(m)
     giving_up.used_by_owners(m, stream)
@@ -87,7 +89,7 @@ def end_call(m: Machine, results: Iterable[BufferV], span: Span, *, uses_argumen
     _read_by_host(m, views, span)
     if all(op.stream == stream and not (isinstance(op, Launch) and op.graph is not None) for op in here):
         views = _written_aside(m, views, work)
-        if not views:
+        if not views and not any(isinstance(op, Free) and op.at.call == m.call for op in reversed(m.ops)):
             return
     if uses_arguments:
         # Who hands in a stream knows what is written on it, and the rank that sends only reads.
