@@ -48,12 +48,21 @@ def orders_for_others(
 ) -> bool:
     """Whether a method orders streams, and may be called between two calls of others.
 
-    It may do so by another one of its object: what ``next(self.source)`` and ``self.source.step()`` do is not
+    It may do so by others of its object: what ``next(self.source)`` and ``self.source.step()`` do is not
     what its own class has by that name.
     """
-    steps = (methods[name] for name in decl.own & methods.keys())
-    names = decl.names.union(*(one.names for one in steps))
+    names = frozenset().union(*(one.names for one in _steps_of(decl, methods)))
     return orders(module, names) and not _gives_up_stream(decl, methods)
+
+
+def _steps_of(decl: ir.FunctionDecl, methods: Mapping[str, ir.FunctionDecl]) -> set[ir.FunctionDecl]:
+    """A method, and those of its object that it uses, also by others of them."""
+    found, waiting = {decl}, [decl]
+    while waiting:
+        more = {methods[name] for name in waiting.pop().own & methods.keys()} - found
+        found |= more
+        waiting += more
+    return found
 
 
 def _gives_up_stream(decl: ir.FunctionDecl, methods: Mapping[str, ir.FunctionDecl]) -> bool:
@@ -128,7 +137,10 @@ def _given_by(cls: ir.ClassDecl) -> frozenset[str]:
 
 
 def _within_reach(module: ir.Module, decl: ir.FunctionDecl) -> frozenset[str]:
-    return decl.members | (decl.names & module.assigned)
+    """Attributes, and variables and functions of the module: ``side_stream()`` gives others the same one."""
+    called = decl.called & module.functions.keys()
+    names = decl.names.union(*(module.functions[name].names for name in called))
+    return decl.members | called | (names & module.assigned)
 
 
 def only_waits(module: ir.Module, decl: ir.FunctionDecl) -> bool:

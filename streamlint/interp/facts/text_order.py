@@ -28,7 +28,7 @@ class _Body:
 
     copies: tuple[tuple[str, ir.Expr], ...] = ()
     """Variables that are given another name's value, or what a call makes of it: ``side = self.side``,
-    ``lane = random.choice(self.lanes)``."""
+    ``lane = random.choice(self.lanes)``, ``lane = lane_of(device)``."""
     stored: tuple[tuple[str, ir.Expr], ...] = ()
     """Attributes, with what they are given."""
     calls: tuple[ir.Call, ...] = ()
@@ -71,8 +71,9 @@ def _sources(value: ir.Expr) -> tuple[ir.Expr, ...]:
             return ()  # torch.cuda, of torch.cuda.Stream()
         case ir.Call(func=ir.Attr(value=owner), args=args):
             return (owner, *(arg.value for arg in args))
-        case ir.Call(args=args):
-            return tuple(arg.value for arg in args)
+        case ir.Call(func=func, args=args):
+            # side = side_stream(): what a function gives is called like the function.
+            return (func, *(arg.value for arg in args))
         case _:
             return ()
 

@@ -162,12 +162,32 @@ def _of_library(m: Machine, value: Value, options: tuple[Value, ...]) -> Value |
     own = _library_class(value)
     if own is None:
         return None
-    if own in paths or all(paths):
+    others = [option for option in options if not isinstance(option, ApiV)]
+    if own in paths or all(_is_none_of(m, value, one) for one in others):
         return ConstV(own in paths)
     # A class of the program: isinstance(x, QuantizedTensor). What is declared a tensor is hardly one;
     # what was only taken for a tensor may well be.
     asked = "isinstance" if _is_declared(m, value) else "is_a"
     return given_by(asked, value, *options)
+
+
+def _is_none_of(m: Machine, value: Value, option: Value) -> bool:
+    """Whether memory is of no class of the program's, which inherits from none but others of the program.
+
+    Not what unseen code gave. What is taken for a tensor by how it is used may be of a class that can be used
+    so: ``batch.to(device)``, of ``class Batch: def to(self, device): ...``.
+    """
+    if not isinstance(option, ClassV) or classes.is_protocol(option.decl):
+        return False
+    if not m.project.ancestors(option.decl)[1]:
+        return False
+    if not isinstance(value, BufferV):
+        return True
+    buffer = m.buffers[value.id]
+    if buffer.origin is Origin.ARGUMENT or buffer.kind is Evidence.ASSUMED:
+        return False
+    own = classes.methods(m.project, option.decl).keys()
+    return buffer.kind is Evidence.SHOWN or torch.MOVES_MODULE.isdisjoint(own)
 
 
 def _library_class(value: Value) -> str | None:
