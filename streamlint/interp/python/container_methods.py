@@ -125,7 +125,10 @@ def _takes(
             held.keys.clear()
             held.extra.clear()
             held.open = False
-            held.sample = held.key_sample = held.rest = None
+            held.rest = None
+            if held.kind != "defaultdict":
+                # There it is what its factory gives, and stays that.
+                held.sample = held.key_sample = None
             return NONE
         case _:
             return None
