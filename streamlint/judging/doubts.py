@@ -445,10 +445,34 @@ def _are_two_streams(judged: Judged, problem: Problem) -> bool:
     pair = {stream for stream in lifetimes.user_and_owner(judged, problem) if stream is not None}
     outside = {stream for stream in pair if _may_be_another(judged.trace.streams[stream])}
     current = {stream.id for stream in judged.trace.streams.values() if stream.kind is StreamKind.CURRENT}
+    if _is_awaited_elsewhere(judged, problem, outside):
+        return False
     return any(
         outside & told and told <= pair | current and len(told) > 1
         for told in map(set, _told_apart(judged))  # the same two, and not each with a third one
     )
+
+
+def _is_awaited_elsewhere(judged: Judged, problem: Problem, pair: Container[StreamId]) -> bool:
+    """Whether a stream is waited for in between that another object got where one of these two was got.
+
+    ``for group in groups: group.reduce()``, and then a wait for the side stream of ``groups[0]``: if all have
+    theirs from one context, it waits for each of them.
+    """
+    assert problem.earlier is not None
+    got = {_got_as(stream) for stream in judged.trace.streams.values() if stream.id in pair} - {None}
+    for number in judged.numbers(Wait):
+        record = judged.hb.record_seen_by(number) if problem.earlier < number < problem.later else None
+        awaited = stream_of(judged.op(record)) if record is not None and record > problem.earlier else None
+        if awaited is not None and awaited not in pair and _got_as(judged.trace.streams[awaited]) in got:
+            return True
+    return False
+
+
+def _got_as(stream: Stream) -> tuple[str, str] | None:
+    """The parameter of a constructor, and the part of what was passed for it, if that is not seen."""
+    passed = stream.passed
+    return (passed.name, passed.part) if passed is not None and _may_be_another(stream) else None
 
 
 def _told_apart(judged: Judged) -> Iterator[tuple[StreamId | None, ...]]:

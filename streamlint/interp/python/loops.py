@@ -6,6 +6,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from streamlint import ir
+from streamlint.interp.facts import made_anew
 from streamlint.interp.library import escape, feeding, tensors
 from streamlint.interp.python import (
     alike,
@@ -151,7 +152,7 @@ def _turns(m: Machine, s: ir.For, walked: Walked, source: Value) -> Iterator[Val
     # for unit, following in zip(units, units[1:] + [None]): the last pass is known
     last = joined_lists.many_at_end(m, source) if step is None else 0
     try:
-        for turn in _passes(m, planned, source, last):
+        for turn in _passes(m, s, planned, source, last):
             if lengths.has_ended(m, source, turn - beside):
                 last = 0
                 break
@@ -180,7 +181,9 @@ def _turns(m: Machine, s: ir.For, walked: Walked, source: Value) -> Iterator[Val
     passes_left.may_wait(m, begin, done, s.span)
 
 
-def _passes(m: Machine, turns: int, source: Value = NONE, last: int = 0) -> Iterator[int]:
+def _passes(
+    m: Machine, s: ir.For | ir.While, turns: int, source: Value = NONE, last: int = 0
+) -> Iterator[int]:
     """The numbers of a loop's passes up to ``turns``, and more where one shows that they are too few.
 
     The ``last`` ones are not among them.
@@ -197,7 +200,7 @@ def _passes(m: Machine, turns: int, source: Value = NONE, last: int = 0) -> Iter
     turn = 0
     while True:
         if turn >= turns - 1 and loop_steps.is_busy(m, begin):
-            stood.append(arrangement.of(m, m.frame.env.names.items(), born))
+            stood.append(arrangement.of(m, _left_to_the_next(m, s), born))
         goes_on = arrangement.comes_around(stood) or lengths.is_promised(m, source, turn + last)
         if turn >= turns and not (turn < SURE_TURNS and (goes_on or _comes_back(m, begin, turn))):
             break
@@ -211,6 +214,15 @@ def _passes(m: Machine, turns: int, source: Value = NONE, last: int = 0) -> Iter
     if turns and lifetime.came_back(m, mark):
         yield turn
     m.numbers.around = max(m.numbers.around, around)
+
+
+_ANEW: Kept[Span, frozenset[str]] = Kept()
+
+
+def _left_to_the_next(m: Machine, s: ir.For | ir.While) -> Iterator[tuple[str, Value]]:
+    """The variables that the next pass finds as this one has left them."""
+    anew = m.project.once(_ANEW, s.span, lambda: made_anew.of_loop(s))
+    return (one for one in m.frame.env.names.items() if one[0] not in anew)
 
 
 def _comes_back(m: Machine, begin: int, turn: int) -> bool:
@@ -385,7 +397,7 @@ def _while(m: Machine, s: ir.While, fed: _Fed) -> bool:
     is_aside = not (m.frame.touches or m.frame.leads)
     if m.lanes > 1 and not endless and while_loops.is_idle(s):
         escape.barrier(m, escape.all_streams(m), s.span, "the loop", Doubt.THREADS)
-    turns = _passes(m, max(turns_for(m, s), _known_in(m, s.test)) if s.body else 1)
+    turns = _passes(m, s, max(turns_for(m, s), _known_in(m, s.test)) if s.body else 1)
     passes, done = _Passes(m), 0
     while True:
         known = _known_test(m, s.test)
@@ -419,8 +431,13 @@ def _while(m: Machine, s: ir.While, fed: _Fed) -> bool:
     while not endless and conditions.chooses(m, s, want=False):
         if while_loops.grows(s):
             return True
-        if not while_loops.takes(s.test) or not loop_steps.may_go_on(m, done, SURE_TURNS):
+        if not while_loops.takes(s.test):
             raise PathEnds
+        if not loop_steps.may_go_on(m, done, SURE_TURNS):
+            m.project.budgets.left_out.add("passes of a loop")
+            if while_loops.may_end_in_wait(m, s.test):
+                escape.barrier(m, escape.all_streams(m), s.span, "passes left out", Doubt.BUDGET)
+            return True
         if not _pass(m, s.body):
             return False
         done += 1

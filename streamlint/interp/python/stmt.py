@@ -25,7 +25,7 @@ from streamlint.interp.python import (
     with_statements,
 )
 from streamlint.interp.state import giving_up, lifetime, names, results, symbols
-from streamlint.interp.state.ends import Jumped, PathEnds, Returned
+from streamlint.interp.state.ends import Blocked, Jumped, PathEnds, Returned
 from streamlint.interp.state.values import (
     NONE,
     BufferV,
@@ -322,6 +322,7 @@ def _only_hands_on(s: ir.Return) -> bool:
 
 def _try(m: Machine, s: ir.Try) -> None:
     """Exceptions are not followed, except a ``raise`` that a handler of the same statement catches."""
+    is_left = True
     try:
         try:
             run_block(m, s.body)
@@ -331,8 +332,12 @@ def _try(m: Machine, s: ir.Try) -> None:
             run_block(m, s.handlers[0].body)
         else:
             run_block(m, s.orelse)
+    except Blocked:
+        # The thread stands in the block still: try: self.full.get() finally: self.empty.put(None)
+        is_left = False
+        raise
     finally:
-        if s.final and not m.cut:
+        if s.final and is_left and not m.cut:
             run_block(m, s.final)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp.python import expr
-from streamlint.interp.state import emptied
+from streamlint.interp.state import at_work, emptied
 from streamlint.interp.state.values import symbol_of
 from streamlint.models import vocabulary
 
@@ -66,6 +66,17 @@ def empties(m: Machine, test: ir.Expr) -> bool:
 def takes(test: ir.Expr) -> bool:
     """Whether a test that holds has taken what a pass uses: ``while (x := q.get()) is not None``."""
     return any(isinstance(node, ir.Call) for node in ir.walk(test))
+
+
+def may_end_in_wait(m: Machine, test: ir.Expr) -> bool:
+    """Whether what a test calls may wait before it says no: ``if page is None: lane.synchronize(); return``.
+
+    ``while exchange.drain(lane): pass`` of passes that were left out has not shown that.
+    """
+    module = at_work.module(m)
+    called = {ir.called(node) for node in ir.walk(test) if isinstance(node, ir.Call)}
+    seen = [] if module is None else [decl for decl in ir.all_functions(module) if decl.name in called]
+    return not seen or any(not vocabulary.HOST_WAITS.isdisjoint(decl.called) for decl in seen)
 
 
 def polls(test: ir.Expr) -> bool:
