@@ -42,13 +42,18 @@ def settled(m: Machine, value: Value, *used: str) -> Value:
     if not given.orders and not _does_work(m, given.cls, symbol, used):
         return value
     if not given.shown:
-        asked = symbols.call("class of", symbol)
+        asked = symbols.call("class of", _all_alike(symbol), symbols.constant(given.cls.name))
         told = f"`isinstance({symbols.text_of(symbol)}, {given.cls.name})`"
         if m.oracle.choose(asked, told, relevant=False):
             return value
     made = _made(m, given.cls, symbol)
     m.roles[symbol] = made
     return made
+
+
+def _all_alike(symbol: Symbol) -> Symbol:
+    """What stands for all elements of a container: ``for block in blocks: block.reduce()`` has one kind."""
+    return symbols.Item(symbol.of, symbols.EACH) if isinstance(symbol, symbols.Item) else symbol
 
 
 def member(m: Machine, owner: Symbol, name: str) -> symbols.Attr:
