@@ -87,17 +87,48 @@ def of_memory(m: Machine, view: BufferV) -> DeviceV:
     placed = m.buffers[view.id]
     if placed.space.on_host and placed.residence is not Evidence.ASSUMED:
         return DeviceV("cpu", by=placed.residence)
-    if placed.space in (Space.DEVICE, Space.MANAGED):
-        named = symbols.Attr(symbol_of(view), "device")
+    # (x * 2).device and x[:n].device are x.device: tables have one entry for them.
+    first = _first(m, view)
+    named = symbols.Attr(first, "device")
+    is_known = placed.residence is not Evidence.ASSUMED or not _is_unknown(m, first)
+    if is_known and placed.space in (Space.DEVICE, Space.MANAGED):
         return DeviceV(placed.device, by=placed.residence, symbol=named)
-    return _open(symbols.Attr(symbol_of(view), "device"))
+    return _open(named)
+
+
+def _first(m: Machine, view: BufferV) -> Symbol:
+    """Whose device it is that a tensor is on."""
+    first = m.beside.get(view.id, symbol_of(BufferV(view.id)))
+    now = m.roles.get(first)
+    return symbol_of(BufferV(now.id)) if isinstance(now, BufferV) else first
+
+
+def _is_unknown(m: Machine, first: Symbol) -> bool:
+    """Whether it is a tensor of which nothing says where it is."""
+    return isinstance(first, symbols.Memory) and m.buffers[BufferId(first.number)].space is Space.UNKNOWN
+
+
+def is_beside(m: Machine, made: BufferV, other: BufferV) -> None:
+    """A tensor is on the device of another one: it was computed from that."""
+    m.beside[made.id] = _first(m, other)
+
+
+def is_on(m: Machine, made: BufferV, device: Value) -> None:
+    """A tensor was made for a device: ``torch.empty(n, device=x.device)``."""
+    match device:
+        case DeviceV(symbol=symbols.Attr(of, "device")) | SymV(symbols.Attr(of, "device")):
+            m.beside[made.id] = of
+        case _:
+            pass
 
 
 def has_streams(m: Machine, device: DeviceV) -> None:
     """``torch.cuda.Stream(x.device)`` shows that ``x`` is on a GPU: the host has no streams."""
     match device.symbol:
-        case symbols.Attr(symbols.Memory(number, region), "device"):
-            m.lives(BufferV(BufferId(number), region), Space.DEVICE, Evidence.SHOWN)
+        case symbols.Attr(symbols.Memory(number) as first, "device"):
+            beside = [one for one in m.beside if _first(m, BufferV(one)) is first]
+            for one in (BufferId(number), *beside):
+                m.lives(BufferV(one), Space.DEVICE, Evidence.SHOWN)
         case _:
             pass
 

@@ -122,8 +122,10 @@ def _made(
         return replace(m.no_surer_place(made, where.by), region=NOTHING)
     made = _on_device(m, name, where, args, kwargs, span)
     forms.made(m, made, name, [*args, *kwargs.values(), *([like] if like is not None else ())])
+    devices.is_on(m, made, names.settle(m, kwargs.get("device", NONE)))
     if like is not None and "device" not in kwargs:
         m.made_of[made.id] = like.id
+        devices.is_beside(m, made, like)
     forms.sized(m, made, sizes)
     if count is not None:
         m.life.elements[made.id] = count

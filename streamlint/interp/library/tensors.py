@@ -9,6 +9,7 @@ from streamlint.frozen import replace
 from streamlint.interp.facts import classes, guesses, known, no_memory
 from streamlint.interp.facts.kinds import NO_MEMORY, Kind
 from streamlint.interp.library import (
+    devices,
     layout,
     module_memory,
     saved_hooks,
@@ -434,6 +435,8 @@ def _known_as(m: Machine, made: BufferV, operands: Sequence[BufferV]) -> None:
     m.buffers[made.id] = replace(m.buffers[made.id], kind=kind, residence=min(residence, kind))
     if len(known) == 1:
         m.made_of[made.id] = known[0].id
+    if known:
+        devices.is_beside(m, made, operands[0])
 
 
 def _may_be_of_another(m: Machine, views: Sequence[BufferV], lib: Lib) -> bool:

@@ -76,9 +76,23 @@ def holds(
             for operand in e.operands:
                 if holds(m, operand, want, lasting=lasting, first=first) == stop:
                     return stop
+                if stop and first is None and _asks_for_nothing(operand):
+                    # if page is None or page.numel() < n: page = torch.empty(n): mostly it is large enough.
+                    first = False
             return not stop
         case _:
             return truth(m, asked(m, e, first), e, want, lasting=lasting, first=first)
+
+
+def _asks_for_nothing(e: ir.Expr) -> bool:
+    """Whether a test holds where there is nothing yet: ``page is None``, ``key not in pages``."""
+    match e:
+        case ir.Compare(op="is", right=ir.Const(value=None)) | ir.Compare(op="not in"):
+            return True
+        case ir.Unary(op="not", operand=ir.Compare(op="in")):
+            return True
+        case _:
+            return False
 
 
 def asked(m: Machine, e: ir.Expr, first: bool | None) -> Value:

@@ -175,7 +175,7 @@ def _is_remote(m: Machine, func: FuncV, given: list[Value], depth: int) -> bool:
     if depth < DEEP:
         return depth > 1 and lines > LONG
     # def free(x): if x.untyped_storage().size() > 0: x.untyped_storage().resize_(0)
-    moves = not GIVES_STORAGE.isdisjoint(func.function.names)
+    moves = not GIVES_STORAGE.isdisjoint(func.function.names) or _keeps_for_all(m.project, func.function)
     if depth >= DEEPEST or lines > LONG:
         return True
     unlikely = lines > SHORT or (not moves and _decides(m.project, func.function))
@@ -198,6 +198,15 @@ def _matters(m: Machine, value: Value) -> bool:
     if isinstance(value, FuncV):
         return touching.may_touch(m.project, value.function)
     return isinstance(value, _ORDERS)
+
+
+def _keeps_for_all(project: Project, decl: ir.FunctionDecl) -> bool:
+    """Whether a function keeps something in a variable of its module: a workspace that all of its callers get.
+
+    ``def workspace(device, n): if device not in _PAGES: _PAGES[device] = torch.empty(n, device=device)``
+    """
+    module = project.module(decl.module)
+    return module is not None and any(name in module.assigned for name, _ in decl.given if name)
 
 
 _BRANCHING: Kept[ir.FunctionDecl, bool] = Kept()

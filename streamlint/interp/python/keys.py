@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp.library import tensor_methods
+from streamlint.interp.library import devices, tensor_methods
 from streamlint.interp.state import symbols
 from streamlint.interp.state.values import BufferV, HeapV, SymV, TupleV, symbol_of
 from streamlint.trace import StreamId, StreamKind
@@ -59,6 +59,10 @@ def _as_now(m: Machine, key: Symbol) -> Symbol:
         case symbols.Attr(of, name) if isinstance(view := m.roles.get(of), BufferV):
             now = tensor_methods.form(m, view, name)
             return key if now is None else symbol_of(now)
+        case symbols.Attr(symbols.Attr(of, "device"), name) if isinstance(view := m.roles.get(of), BufferV):
+            device = devices.of_memory(m, view)
+            told = devices.attribute(device, name)
+            return symbols.Attr(symbol_of(device), name) if told is None else symbol_of(told)
         case _:
             return key
 

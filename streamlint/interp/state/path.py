@@ -180,6 +180,8 @@ class Path:
     """What memory from outside was, before it was used as memory."""
     made_of: dict[BufferId, BufferId] = field(default_factory=dict)
     """What was computed from one operand: what shows that one is a tensor shows it of the other."""
+    beside: dict[BufferId, Symbol] = field(default_factory=dict)
+    """Whose device that of a tensor is: of what it was computed from, or was made for, ``device=x.device``."""
     makers: dict[Symbol, str] = field(default_factory=dict)
     """The path of the unseen function that gave a value."""
     last_backward: int | None = None
