@@ -111,9 +111,11 @@ def _made(
     span: Span,
     like: BufferV | None,
 ) -> BufferV:
-    if where.space.on_host:
-        return replace(_on_host(m, name, where, kwargs, span), axes=_axes(m, name, args, like))
     sizes = [names.settle(m, size) for size in args] if _takes_sizes(name) else []
+    if where.space.on_host:
+        made = replace(_on_host(m, name, where, kwargs, span), axes=_axes(m, name, args, like))
+        forms.sized(m, made, sizes)
+        return made
     count = storage.elements(sizes)
     if count == 0:
         # torch.empty(rows, 0): no memory, which nobody can use or get.

@@ -2,6 +2,7 @@
 
 ``self._finalizer = weakref.finalize(self, _unpin, array, self.streams)``, where ``close()`` calls
 ``self._finalizer()``: the function runs once, and may let streams wait or free memory like any other code.
+So does ``__del__`` of an object's class: ``self.pool.free.append(self.memory)``.
 """
 
 from __future__ import annotations
@@ -9,9 +10,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.frozen import replace
-from streamlint.interp.state import reach
+from streamlint.interp.facts import classes
+from streamlint.interp.state import reach, symbols
 from streamlint.interp.state.lives import Finalizer
-from streamlint.interp.state.values import NONE, BufferV, ConstV, HeapV, PartialV, SymV, Value
+from streamlint.interp.state.values import (
+    NONE,
+    BufferV,
+    ConstV,
+    FuncV,
+    HeapV,
+    PartialV,
+    SymV,
+    Value,
+    symbol_of,
+)
 from streamlint.trace import Free
 
 if TYPE_CHECKING:
@@ -59,6 +71,14 @@ def finalizer(m: Machine, args: list[Value], kwargs: dict[str, Value], span: Spa
     return made
 
 
+def made(m: Machine, value: HeapV) -> None:
+    """Notes what the class of a new object does when that goes."""
+    last = classes.method(m, value, "__del__")
+    if last is not None:
+        symbol = symbols.call("__del__", symbol_of(value))
+        m.life.finalizers[symbol] = Finalizer(value, PartialV(replace(last, receiver=None), (), {}), by_class=True)
+
+
 def is_finalizer(m: Machine, value: Value) -> bool:
     return isinstance(value, SymV) and value.symbol in m.life.finalizers
 
@@ -69,7 +89,10 @@ def _finalized(m: Machine, finalizer: SymV, span: Span) -> Value:
     m.life.finalizers[finalizer.symbol] = None
     if pending is None:
         return NONE
-    return m.python.call(m, pending.does.func, list(pending.does.args), dict(pending.does.kwargs), span)
+    func = pending.does.func
+    if pending.by_class and isinstance(func, FuncV):
+        func = replace(func, receiver=pending.of)
+    return m.python.call(m, func, list(pending.does.args), dict(pending.does.kwargs), span)
 
 
 def method(m: Machine, finalizer: SymV, name: str) -> Value:
@@ -91,15 +114,17 @@ def given_away(m: Machine, args: Sequence[Value]) -> None:
             m.life.finalizers[symbol] = replace(pending, kept=True)
 
 
-def after_statement(m: Machine, span: Span) -> None:
-    """Runs those of objects that the statement has let go of."""
+def after_statement(m: Machine, span: Span, since: int = 0) -> None:
+    """Runs those of objects that the statement has let go of, or a turn of a comprehension, made ``since``."""
     pending = {
         symbol: one.of.id
         for symbol, one in m.life.finalizers.items()
-        if one is not None and not one.kept and isinstance(one.of, HeapV)
+        if one is not None and not one.kept and isinstance(one.of, HeapV) and one.of.id >= since
     }
     if not pending or m.constructing:
         return
+    # Like any search, it takes its share of the path's budget.
+    m.steps += 10 + len(m.heap) // 10
     gone = reach.unreachable_objects(m, set(pending.values()))
     for symbol in [symbol for symbol, number in pending.items() if number in gone]:
         _finalized(m, SymV(symbol), span)

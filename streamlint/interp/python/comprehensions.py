@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from streamlint import ir
 from streamlint.frozen import replace
 from streamlint.interp.facts import answers
+from streamlint.interp.library import weakly
 from streamlint.interp.python import (
     alike,
     binding,
@@ -26,6 +27,7 @@ from streamlint.interp.state.values import (
     QueryV,
     Shape,
     SymV,
+    TupleV,
     Value,
     symbol_of,
 )
@@ -135,12 +137,14 @@ def _clause(
 ) -> bool:
     """Runs clause ``depth``; true if the number of elements is not known."""
     if depth == len(e.generators):
-        made_before = len(m.buffers)
+        made_before, objects_before = len(m.buffers), len(m.heap)
         key = m.python.evaluate(m, e.key) if e.key is not None else None
         out.append((key, results.put_aside(m, m.python.evaluate(m, e.element))))
-        lifetime.after_turn(
-            m, made_before, (part for pair in out for part in pair if part is not None), e.span
-        )
+        parts = tuple(part for pair in out for part in pair if part is not None)
+        lifetime.after_turn(m, made_before, parts, e.span)
+        if m.life.finalizers:
+            with lifetime.holding(m, TupleV(parts)):
+                weakly.after_statement(m, e.span, objects_before)
         return False
     clause = e.generators[depth]
     source = _source(m, e, depth) if source is None else source

@@ -201,7 +201,7 @@ def _matters(m: Machine, value: Value) -> bool:
 
 
 def _keeps_for_all(project: Project, decl: ir.FunctionDecl) -> bool:
-    """Whether a function keeps something in a variable of its module: a workspace that all of its callers get.
+    """Whether a function keeps something in a variable of its module: a page that all callers get.
 
     ``def workspace(device, n): if device not in _PAGES: _PAGES[device] = torch.empty(n, device=device)``
     """

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp.facts import classes, modules
-from streamlint.interp.library import storage, thread_local
+from streamlint.interp.library import storage, thread_local, weakly
 from streamlint.interp.state import flavors, naming, symbols
 from streamlint.interp.state.values import (
     FALSE,
@@ -37,6 +37,7 @@ def instantiate(
     made = classes.new(m, decl)
     m.constructed.add(made.id)
     initialize(m, made, decl, args, kwargs, span)
+    weakly.made(m, made)
     return made
 
 

@@ -35,6 +35,8 @@ class Finalizer:
     does: PartialV
     kept: bool = False
     """Whether code that is not seen got the object, and may hold it."""
+    by_class: bool = False
+    """Whether it is the method of its class that Python calls then, ``__del__``: it gets the object."""
 
 
 @dataclass(slots=True)

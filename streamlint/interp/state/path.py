@@ -181,7 +181,7 @@ class Path:
     made_of: dict[BufferId, BufferId] = field(default_factory=dict)
     """What was computed from one operand: what shows that one is a tensor shows it of the other."""
     beside: dict[BufferId, Symbol] = field(default_factory=dict)
-    """Whose device that of a tensor is: of what it was computed from, or was made for, ``device=x.device``."""
+    """Whose device that of a tensor is: what it was computed from, or was made for by ``device=x.device``."""
     makers: dict[Symbol, str] = field(default_factory=dict)
     """The path of the unseen function that gave a value."""
     last_backward: int | None = None
