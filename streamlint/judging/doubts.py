@@ -461,8 +461,10 @@ def _is_awaited_elsewhere(judged: Judged, problem: Problem, pair: Container[Stre
     """
     assert problem.earlier is not None
     got = {_got_as(stream) for stream in judged.trace.streams.values() if stream.id in pair} - {None}
+    call = judged.op(problem.earlier).at.call
     for number in judged.numbers(Wait):
-        record = judged.hb.record_seen_by(number) if problem.earlier < number < problem.later else None
+        is_between = problem.earlier < number < problem.later and judged.op(number).at.call == call
+        record = judged.hb.record_seen_by(number) if is_between else None
         awaited = stream_of(judged.op(record)) if record is not None and record > problem.earlier else None
         if awaited is not None and awaited not in pair and _got_as(judged.trace.streams[awaited]) in got:
             return True

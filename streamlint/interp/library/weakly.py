@@ -76,7 +76,8 @@ def made(m: Machine, value: HeapV) -> None:
     last = classes.method(m, value, "__del__")
     if last is not None:
         symbol = symbols.call("__del__", symbol_of(value))
-        m.life.finalizers[symbol] = Finalizer(value, PartialV(replace(last, receiver=None), (), {}), by_class=True)
+        unbound = PartialV(replace(last, receiver=None), (), {})
+        m.life.finalizers[symbol] = Finalizer(value, unbound, by_class=True)
 
 
 def is_finalizer(m: Machine, value: Value) -> bool:
@@ -115,7 +116,7 @@ def given_away(m: Machine, args: Sequence[Value]) -> None:
 
 
 def after_statement(m: Machine, span: Span, since: int = 0) -> None:
-    """Runs those of objects that the statement has let go of, or a turn of a comprehension, made ``since``."""
+    """Runs those of objects that the statement has let go of; of a turn, what that made (``since``)."""
     pending = {
         symbol: one.of.id
         for symbol, one in m.life.finalizers.items()
