@@ -40,6 +40,15 @@ def is_on_device(m: Machine, symbol: Symbol) -> bool:
     )
 
 
+def is_owned(m: Machine, symbol: Symbol) -> bool:
+    """Whether it is a parameter of a module that was moved, or its gradient."""
+    match symbol:
+        case symbols.Attr(of, "grad" | "data"):
+            return is_on_device(m, of)
+        case _:
+            return is_on_device(m, symbol)
+
+
 def _is_part_of_layer(owner: Symbol, symbol: Symbol) -> bool:
     match symbol:
         case symbols.Attr(of, name):

@@ -89,7 +89,7 @@ def _as_buffer(m: Machine, value: SymV, flavor: Flavor) -> BufferV:
     if _is_on_host(symbol):
         view = m.new_buffer(symbols.text_of(symbol), Space.PAGEABLE, Origin.RESULT, flavor, None)
     elif isinstance(symbol, symbols.Attr) and symbol.name == "grad":
-        view = storage.gradient(m, symbol)
+        view = _at_home(m, symbol, storage.gradient(m, symbol))
     elif (data := _data_of(m, symbol, flavor)) is not None:
         view = data
     else:
@@ -99,10 +99,17 @@ def _as_buffer(m: Machine, value: SymV, flavor: Flavor) -> BufferV:
         if told.kind is Kind.MEMORY and not (told.space.on_host and flavor is Flavor.DEVICE_ARRAY):
             m.is_memory(view, told.by)
             m.lives(view, told.space, told.residence)
-        elif module_memory.is_on_device(m, symbol):
-            m.is_memory(view, Evidence.INFERRED)
-            m.lives(view, Space.DEVICE, Evidence.INFERRED)
+        if told.space is Space.UNKNOWN:
+            view = _at_home(m, symbol, view)
     m.roles[symbol] = view
+    return view
+
+
+def _at_home(m: Machine, symbol: symbols.Symbol, view: BufferV) -> BufferV:
+    """A parameter, or its gradient, of a module that was moved: ``net.cuda()``, and then ``p.grad.float()``."""
+    if module_memory.is_owned(m, symbol):
+        m.is_memory(view, Evidence.INFERRED)
+        m.lives(view, Space.DEVICE, Evidence.INFERRED)
     return view
 
 

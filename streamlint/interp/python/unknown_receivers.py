@@ -15,6 +15,7 @@ from streamlint.interp.library import (
     graphs,
     hooks,
     host_arrays,
+    module_memory,
     optimizers,
     processes,
     stream_values,
@@ -208,9 +209,12 @@ def _of_memory(
         # rows.sum(axis=0, out=page): what writes into an array of NumPy is one.
         return host_arrays.function(m, f"numpy.{name}", [receiver, *args], kwargs, span)
     is_none = receiver.symbol in m.plain or tensors.holds_stream(m, receiver)
-    if is_none or not members.is_tensor_method(name):
+    # p.grad.float() of a parameter that a module has listed; numbers have such a method, too.
+    is_tensor = members.may_give_tensor(name) and module_memory.is_owned(m, receiver.symbol)
+    if is_none or not (is_tensor or members.is_tensor_method(name)):
         return None
-    shown = Evidence.INFERRED if members.shows_tensor(name, kwargs) else Evidence.ASSUMED
+    is_shown = is_tensor or members.shows_tensor(name, kwargs)
+    shown = Evidence.INFERRED if is_shown else Evidence.ASSUMED
     used_as.shows(m, receiver, used_as.Use.TENSOR)
     view = tensors.as_buffer(m, receiver, kind=shown)
     return tensor_methods.method(m, view, name, args, kwargs, span)

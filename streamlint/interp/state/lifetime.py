@@ -26,6 +26,7 @@ from streamlint.interp.state.values import (
     Value,
 )
 from streamlint.models.cupy import ALLOCATORS
+from streamlint.models.schema import Lib
 from streamlint.trace import (
     Alloc,
     BufferId,
@@ -399,6 +400,8 @@ def _note_launch(m: Machine, op: Launch, number: int) -> None:
     elif (
         made
         and op.saves
+        # comm.broadcast(x.data_ptr(), x.data_ptr(), ...) of NCCL: autograd sees no work of other libraries.
+        and op.library in ("", Lib.TORCH.product)
         and not (plain and gradients.needs_none(m))
         # What a graph launches is no operator: autograd saw it when it was captured.
         and not launches_graph(op)
