@@ -106,7 +106,7 @@ def _as_buffer(m: Machine, value: SymV, flavor: Flavor) -> BufferV:
 
 
 def _at_home(m: Machine, symbol: symbols.Symbol, view: BufferV) -> BufferV:
-    """A parameter, or its gradient, of a module that was moved: ``net.cuda()``, and then ``p.grad.float()``."""
+    """A parameter of a module that was moved, or its gradient: ``net.cuda()``, then ``p.grad.float()``."""
     if module_memory.is_owned(m, symbol):
         m.is_memory(view, Evidence.INFERRED)
         m.lives(view, Space.DEVICE, Evidence.INFERRED)
