@@ -8,6 +8,7 @@ from streamlint.interp.state import names, symbols
 from streamlint.interp.state.values import BufferV, SymV
 from streamlint.models import torch as model
 from streamlint.models import torch_layers
+from streamlint.trace import Evidence, Space
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -47,6 +48,14 @@ def is_owned(m: Machine, symbol: Symbol) -> bool:
             return is_on_device(m, of)
         case _:
             return is_on_device(m, symbol)
+
+
+def at_home(m: Machine, symbol: Symbol, view: BufferV) -> BufferV:
+    """The memory of a parameter of a module that was moved, or of its gradient: ``p.grad``, of ``net.cuda()``."""
+    if is_owned(m, symbol):
+        m.is_memory(view, Evidence.INFERRED)
+        m.lives(view, Space.DEVICE, Evidence.INFERRED)
+    return view
 
 
 def _is_part_of_layer(owner: Symbol, symbol: Symbol) -> bool:

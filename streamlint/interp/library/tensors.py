@@ -89,7 +89,7 @@ def _as_buffer(m: Machine, value: SymV, flavor: Flavor) -> BufferV:
     if _is_on_host(symbol):
         view = m.new_buffer(symbols.text_of(symbol), Space.PAGEABLE, Origin.RESULT, flavor, None)
     elif isinstance(symbol, symbols.Attr) and symbol.name == "grad":
-        view = _at_home(m, symbol, storage.gradient(m, symbol))
+        view = module_memory.at_home(m, symbol, storage.gradient(m, symbol))
     elif (data := _data_of(m, symbol, flavor)) is not None:
         view = data
     else:
@@ -100,16 +100,8 @@ def _as_buffer(m: Machine, value: SymV, flavor: Flavor) -> BufferV:
             m.is_memory(view, told.by)
             m.lives(view, told.space, told.residence)
         if told.space is Space.UNKNOWN:
-            view = _at_home(m, symbol, view)
+            view = module_memory.at_home(m, symbol, view)
     m.roles[symbol] = view
-    return view
-
-
-def _at_home(m: Machine, symbol: symbols.Symbol, view: BufferV) -> BufferV:
-    """A parameter of a module that was moved, or its gradient: ``net.cuda()``, then ``p.grad.float()``."""
-    if module_memory.is_owned(m, symbol):
-        m.is_memory(view, Evidence.INFERRED)
-        m.lives(view, Space.DEVICE, Evidence.INFERRED)
     return view
 
 
