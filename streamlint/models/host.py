@@ -203,9 +203,13 @@ WAIT_FOR_OTHERS = ("threading.", "multiprocessing.", "concurrent.futures.", "asy
 IMPORTS = frozenset({"importlib.import_module", "__import__"})
 """``np = importlib.import_module("numpy")`` is ``import numpy as np``."""
 
+LAST_COMES_FIRST, LEAST_COMES_FIRST = "LifoQueue", "PriorityQueue"
+"""Queues that give what was put there last, or what is least."""
 QUEUES = frozenset(
-    {"queue.Queue", "queue.SimpleQueue", "queue.LifoQueue", "asyncio.Queue", "asyncio.LifoQueue"}
-)
+    f"{module}.{name}"
+    for module in ("queue", "asyncio")
+    for name in ("Queue", LAST_COMES_FIRST, LEAST_COMES_FIRST)
+) | {"queue.SimpleQueue"}
 COUNTS_OF_QUEUES = frozenset({"task_done", "join", "qsize", "empty", "full"})
 """What asks how much is in a queue, or is about what is done: it touches nothing that is in it."""
 

@@ -167,7 +167,7 @@ CONTAINERS = frozenset(
     one.__name__
     for one in (
         *(list, tuple, set, frozenset, dict, collections.OrderedDict, collections.defaultdict),
-        *(sorted, reversed, iter, queue.Queue, queue.SimpleQueue, queue.LifoQueue),
+        *(sorted, reversed, iter, queue.Queue, queue.SimpleQueue, queue.LifoQueue, queue.PriorityQueue),
     )
 )
 """What makes a container, or walks one, of the elements of what it is given."""

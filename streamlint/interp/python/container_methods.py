@@ -106,7 +106,7 @@ def _takes(
     match name, args:
         case (("get" | "get_nowait"), _) if held.items and receiver.id in m.monitors:
             # A queue of threads.
-            return _seen(m, held, held.items.pop(0), span)
+            return _seen(m, held, held.items.pop(_comes_first(held)), span)
         case "popitem", _ if held.shape is Shape.DICT:
             m.taken += 1
             pair = _pop_item(m, held, receiver, from_front=kwargs.get("last", NONE) == FALSE)
@@ -132,6 +132,26 @@ def _takes(
             return NONE
         case _:
             return None
+
+
+def _comes_first(held: HeapObject) -> int:
+    """Which of the things in a queue is taken next.
+
+    Which is least, the numbers say that code puts before them: ``tasks.put((0, page))``. Where they are not
+    known, the first is as good as any.
+    """
+    if held.kind == host.LAST_COMES_FIRST:
+        return -1
+    if held.kind == host.LEAST_COMES_FIRST:
+        ranks = [_rank(item) for item in held.items]
+        known = [rank for rank in ranks if rank is not None]
+        return ranks.index(min(known)) if len(known) == len(ranks) else 0
+    return 0
+
+
+def _rank(item: Value) -> float | None:
+    first = item.items[0] if isinstance(item, TupleV) and item.items else item
+    return first.value if isinstance(first, ConstV) and isinstance(first.value, (int, float)) else None
 
 
 def _remove(m: Machine, held: HeapObject, receiver: HeapV, item: Value) -> None:
