@@ -73,6 +73,8 @@ class Uses:
     """The receiver has memory of its own, which each call writes and no code sees."""
     host_waits: bool = False
     """The host waits for it where the memory is pinned or managed (``cudaMemset``)."""
+    on_device: bool = False
+    """All memory that it takes is a device's."""
     grouped: bool = False
     """Between ``GroupStarts`` and ``GroupEnds`` it is put off."""
 

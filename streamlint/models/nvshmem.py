@@ -14,7 +14,9 @@ _COLLECTIVE = "team dst_array src_array"
 
 
 def _moves(name: str, params: str, dst: str, src: str) -> Api:
-    return Api(name, f"{params} stream", (Uses(reads=(src,), writes=(dst,), stream="stream"),))
+    return Api(
+        name, f"{params} stream", (Uses(reads=(src,), writes=(dst,), stream="stream", on_device=True),)
+    )
 
 
 def _collective(name: str, further: str = "") -> Api:

@@ -119,6 +119,8 @@ def _only(role: Role, *kinds: type[Effect]) -> frozenset[str]:
 
 ONLY_STREAMS_HAVE = _only(Role.STREAM, *_ORDERING_EFFECTS, fx.Records)
 """``x.wait_stream(s)``, ``x.record_event()``: ``x`` is a stream."""
+STREAM_PROTOCOL = "__cuda_stream__"
+"""What gives the version of the protocol and the handle of a stream: ``_, handle = s.__cuda_stream__()``."""
 ONLY_EVENTS_HAVE = _only(Role.EVENT, fx.ReadsTimes, fx.Records)
 
 # ----------------------------------------------------------------------------- where they take what

@@ -95,8 +95,12 @@ def run(call: Call, effect: fx.Communicates) -> Value:
         for name in names
         for view in tensors.buffers_in(m, [call.value(name)], taken=True)
     ]
+    is_aside = not m.streams[m.current_stream(Lib.TORCH).id].is_default
     for view, _ in used:
         m.is_memory(view, Evidence.INFERRED)  # dist.reduce(total): what is sent is a tensor.
+        if is_aside and m.space(view) is Space.UNKNOWN:
+            # with torch.cuda.stream(side): dist.all_reduce(flat): nobody enters a stream for the host.
+            m.lives(view, Space.DEVICE, Evidence.INFERRED)
     accesses = [Access(view.id, mode, view.region) for view, mode in used]
     if not _is_aside(call, effect):
         given = _given(call, effect)

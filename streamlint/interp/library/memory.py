@@ -234,6 +234,8 @@ def use(call: Call, effect: fx.Uses) -> None:
     ):
         for name in group:
             for view in call.buffers(name):
+                if effect.on_device and m.space(view) is Space.UNKNOWN:
+                    m.lives(view, Space.DEVICE, call.told)
                 part = call.sized(view, effect.count)
                 accesses.append(Access(part.id, mode, part.region))
     uses = kernel_arguments.source_uses(call, effect.kernel, effect.code)

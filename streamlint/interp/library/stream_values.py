@@ -23,6 +23,7 @@ from streamlint.interp.state.values import (
 )
 from streamlint.models import cuda_runtime
 from streamlint.models.schema import Lib, Role
+from streamlint.models.vocabulary import STREAM_PROTOCOL
 from streamlint.trace import Record, StreamChoice, StreamKind, Wait
 
 if TYPE_CHECKING:
@@ -110,9 +111,8 @@ def as_stream(m: Machine, value: Value, span: Span | None, lib: Lib | None = Non
         m.roles[value.symbol] = stream
         return stream
     if isinstance(value, HeapV) and m.heap[value.id].shape is Shape.INSTANCE:
-        protocol = classes.method(m, value, "__cuda_stream__")
+        protocol = classes.method(m, value, STREAM_PROTOCOL)
         if protocol is not None and span is not None:
-            # It gives a version and the handle of the stream that the object stands for.
             match names.settle(m, m.python.call(m, protocol, [], {}, span)):
                 case TupleV((_, handle)):
                     return as_stream(m, handle, span, lib)
@@ -128,6 +128,11 @@ def as_stream(m: Machine, value: Value, span: Span | None, lib: Lib | None = Non
     found = m.roles[key]
     assert isinstance(found, StreamV)
     return StreamV(found.id, lib)
+
+
+def by_protocol(m: Machine, value: StreamV | SymV, span: Span) -> Value:
+    """``version, handle = stream.__cuda_stream__()``, which only streams have."""
+    return TupleV((ConstV(0), replace(as_stream(m, value, span), raw=True)))
 
 
 def _from_outside(m: Machine, symbol: symbols.Symbol, lib: Lib | None) -> StreamV:

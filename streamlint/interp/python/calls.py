@@ -19,6 +19,7 @@ from streamlint.interp.library import (
     host_arrays,
     layers,
     operators,
+    stream_values,
     tensor_methods,
     torch_modules,
     unresolved,
@@ -243,6 +244,8 @@ def call_method(
     match receiver:
         case ContextV() | StreamV() | DeviceV() if contexts.is_by_hand(receiver, name, args):
             return contexts.by_hand(m, receiver, name, args, span)
+        case StreamV() | SymV() if name == vocabulary.STREAM_PROTOCOL:
+            return stream_values.by_protocol(m, receiver, span)
         case StreamV() | EventV():
             return _by_table(m, receiver, name, args, kwargs, span)
         case GraphV():

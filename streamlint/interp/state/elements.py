@@ -196,6 +196,9 @@ def _number(bound: Value | None) -> int | None:
     match bound:
         case ConstV(int() as number) if number >= 0 and not isinstance(number, bool):
             return number
+        case SymV(symbols.Binary("*", left, right)) if 0 in (symbols.number(left), symbols.number(right)):
+            # x[i * rows : (i + 1) * rows] of the first pass
+            return 0
         case _:
             return None
 
