@@ -51,7 +51,7 @@ def is_owned(m: Machine, symbol: Symbol) -> bool:
 
 
 def at_home(m: Machine, symbol: Symbol, view: BufferV) -> BufferV:
-    """The memory of a parameter of a module that was moved, or of its gradient: ``p.grad``, of ``net.cuda()``."""
+    """The memory of a parameter of a module that was moved, or of its gradient: ``p.grad`` of such a one."""
     if is_owned(m, symbol):
         m.is_memory(view, Evidence.INFERRED)
         m.lives(view, Space.DEVICE, Evidence.INFERRED)
