@@ -411,9 +411,10 @@ def _is_by_caller(op: Op, earlier: Op) -> bool:
 
 
 def is_given(stream: Stream) -> bool:
-    """Whether the constructor of an object got the stream."""
-    passed = stream.passed
-    return stream.kind is StreamKind.UNKNOWN and passed is not None and passed.at_construction
+    """Whether the constructor of an object got the stream, or other code has put it there since."""
+    if stream.kind is not StreamKind.UNKNOWN:
+        return False
+    return stream.passed.at_construction if stream.passed is not None else stream.put_there
 
 
 @dataclass(slots=True)

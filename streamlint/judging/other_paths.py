@@ -68,6 +68,10 @@ def order(problem: Problem, judged: Judged, paths: Sequence[Judged]) -> bool:
     for other in paths:
         if other is judged or _differ_by_answers(other, judged):
             continue
+        if other.trace.is_captured and not judged.trace.is_captured:
+            # if torch.cuda.is_current_stream_capturing(): side.wait_stream(current): without that the graph
+            # would not have what side does. It says nothing of a call that nobody captures.
+            continue
         for a in _same_place(other, judged, problem.earlier):
             for b in _same_place(other, judged, problem.later):
                 if a < b and _meet(other, a, b) >= shares and _is_settled(other, a, b, captures=captures):

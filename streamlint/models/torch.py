@@ -158,9 +158,9 @@ SHARED_MEMORY = "torch.distributed._symmetric_memory.rendezvous"
 """Gives memory of all ranks, whose ``barrier()`` is a kernel that sets flags at the others and waits for
 theirs: what the streams of these ranks have waited for is behind it too."""
 
-ASKS_FOR_MODE = frozenset(
-    {"is_compiling", "is_dynamo_compiling", "is_current_stream_capturing", "is_capturing", "is_scripting"}
-)
+ASKS_FOR_CAPTURE = frozenset({"is_current_stream_capturing", "is_capturing"})
+"""Functions that tell whether somebody captures what runs."""
+ASKS_FOR_MODE = ASKS_FOR_CAPTURE | {"is_compiling", "is_dynamo_compiling", "is_scripting"}
 """Functions that mostly answer no: nothing is compiled, and nothing captured."""
 
 MODULE_MAKERS = frozenset({"torch.get_device_module"})

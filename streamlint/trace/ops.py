@@ -409,6 +409,8 @@ class Trace:
     """Whether a loop did not come by all elements of a list: ``for job in running: if job.id == wanted:``."""
     flags: frozenset[str] = frozenset()
     """Parameters that the callers of this path set otherwise than they are by default."""
+    is_captured: bool = False
+    """Whether a test has told that somebody captures what runs: ``is_current_stream_capturing()``."""
     unseen: tuple[int, ...] = ()
     """In front of which ops calls of unseen code stand, made for what they do: ``backend.finish()``."""
     contradicted: frozenset[BufferId] = frozenset()

@@ -195,6 +195,8 @@ class Stream:
     """Whether it is that of a call which works aside (``comm.Send(x)``): it has the name of the call."""
     of_program: bool = False
     """Whether it is current before a program, which nobody calls, selects any: the legacy default stream."""
+    put_there: bool = False
+    """Whether other code has put it into an object of a class in sight, which does not make it itself."""
     part_of: str = ""
     """The class of an object that unseen code passes, and which of its streams this is ..."""
     handed_on: bool = False

@@ -137,7 +137,10 @@ def by_protocol(m: Machine, value: StreamV | SymV, span: Span) -> Value:
 
 def _from_outside(m: Machine, symbol: symbols.Symbol, lib: Lib | None) -> StreamV:
     passed = arguments.passed(symbol)
-    return m.new_stream(StreamKind.UNKNOWN, naming.called(m, symbol), None, lib, passed=passed)
+    made = m.new_stream(StreamKind.UNKNOWN, naming.called(m, symbol), None, lib, passed=passed)
+    if passed is None and symbol in m.owners:
+        m.streams[made.id] = replace(m.streams[made.id], put_there=True)
+    return made
 
 
 def handle_stream(m: Machine, handle: int, lib: Lib | None) -> StreamV:

@@ -8,6 +8,7 @@ from streamlint import ir
 from streamlint.interp.state import spelling, symbols
 from streamlint.interp.state.budgets import LIMITS
 from streamlint.interp.state.values import BufferV
+from streamlint.models.torch import ASKS_FOR_CAPTURE
 from streamlint.trace import BufferId, Trace
 
 if TYPE_CHECKING:
@@ -33,6 +34,10 @@ def trace_of(m: Machine) -> Trace:
         unseen=tuple(m.unseen),
         left_elements=m.left_elements,
         flags=frozenset(_flags(m)),
+        is_captured=any(
+            decision.chosen == 0 and symbols.last_called(decision.key) in ASKS_FOR_CAPTURE
+            for decision in m.oracle.taken
+        ),
         contradicted=frozenset(_contradicted(m)),
         spelled=spelling.of(m),
     )
