@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp.facts import endings, entering, joins
+from streamlint.interp.facts import endings, entering, joins, process_targets
 from streamlint.interp.state.kept import Kept
 
 if TYPE_CHECKING:
@@ -60,7 +60,8 @@ def _ordering(project: Project, module: ir.Module, cls: ir.ClassDecl, methods: M
 
     def find() -> frozenset[str]:
         every = methods.by_name
-        return frozenset(name for name in every if joins.orders_for_others(module, every[name], every))
+        mine = every.keys() - frozenset().union(*map(process_targets.started_by, every.values()))
+        return frozenset(name for name in mine if joins.orders_for_others(module, every[name], every))
 
     return project.once(_ORDERING, cls, find)
 

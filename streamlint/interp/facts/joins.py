@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp.facts import scopes, text_order, touching
+from streamlint.interp.facts import process_targets, scopes, text_order, touching
 from streamlint.interp.state.kept import Kept
 from streamlint.models import python, torch, vocabulary
 
@@ -49,7 +49,7 @@ def orders_for_others(
     """Whether a method orders streams, and may be called between two calls of others.
 
     It may do so by others of its object: what ``next(self.source)`` and ``self.source.step()`` do is not
-    what its own class has by that name.
+    what its own class has by that name. Nor is what another process runs.
     """
     names = frozenset().union(*(one.names for one in _steps_of(decl, methods)))
     return orders(module, names) and not _gives_up_stream(decl, methods)
@@ -59,7 +59,9 @@ def _steps_of(decl: ir.FunctionDecl, methods: Mapping[str, ir.FunctionDecl]) -> 
     """A method, and those of its object that it uses, also by others of them."""
     found, waiting = {decl}, [decl]
     while waiting:
-        more = {methods[name] for name in waiting.pop().own & methods.keys()} - found
+        last = waiting.pop()
+        names = last.own & methods.keys() - process_targets.started_by(last)
+        more = {methods[name] for name in names} - found
         found |= more
         waiting += more
     return found

@@ -11,7 +11,7 @@ from streamlint.interp.state.values import FuncV
 from streamlint.models import aside
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from streamlint.interp.state.project import Project
     from streamlint.interp.state.scope import Target
@@ -26,6 +26,33 @@ def runs_in_process(project: Project, target: Target) -> bool:
     A queue or a pipe that such a function is given is one between processes: no other can be passed.
     """
     return project.once(_RUNS, target.span, lambda: _is_given(project, target))
+
+
+def started_by(decl: ir.FunctionDecl) -> frozenset[str]:
+    """The methods of its object that a function only has other processes run: ``Process(target=self.fill)``.
+
+    What one waits for there orders no stream of this process.
+    """
+    function = ir.code_of(decl) if aside.STARTS_PROCESS in decl.called else None
+    if function is None or not function.params:
+        return frozenset()
+    targets = (
+        argument.value
+        for node in ir.walk(function.body)
+        if isinstance(node, ir.Call) and ir.called(node) == aside.STARTS_PROCESS
+        for argument in node.args
+        if argument.keyword == "target"
+    )
+    return frozenset(_methods(targets, function.params[0].name)) - decl.called
+
+
+def _methods(targets: Iterable[ir.Expr], receiver: str) -> Iterator[str]:
+    for target in targets:
+        match target:
+            case ir.Attr(value=ir.Name(id=owner), name=name) if owner == receiver:
+                yield name
+            case _:
+                pass
 
 
 def _is_given(project: Project, target: Target) -> bool:
