@@ -40,7 +40,8 @@ def _said(project: Project, scope: Scope) -> Iterator[tuple[str, ir.ClassDecl | 
             case ir.Assign(targets=(ir.Name(id=name),), value=value):
                 yield name, given_classes.of_expression(project, scope, value, _STEPS)
             case ir.Assign(targets=targets):
-                yield from _bound(targets)
+                for target in targets:
+                    yield from _bound(target)
             case ir.For(target=target) | ir.Generator(target=target) | ir.WithItem(target=target):
                 yield from _bound(target)
             case ir.Bind(name=name):
@@ -51,5 +52,15 @@ def _said(project: Project, scope: Scope) -> Iterator[tuple[str, ir.ClassDecl | 
                 pass
 
 
-def _bound(target: object) -> Iterator[tuple[str, None]]:
-    return ((node.id, None) for node in ir.walk(target) if isinstance(node, ir.Name))
+def _bound(target: ir.Expr | None) -> Iterator[tuple[str, None]]:
+    """The variables that get something: ``state.rows = n`` leaves ``state`` what it is."""
+    match target:
+        case ir.Name(id=name):
+            yield name, None
+        case ir.Star(value=value):
+            yield from _bound(value)
+        case ir.Seq(items=items):
+            for item in items:
+                yield from _bound(item)
+        case _:
+            pass
