@@ -195,6 +195,8 @@ class _Reader:
     queued: dict[StreamId, _Queue] = field(default_factory=dict)
     settled: dict[StreamId, int] = field(default_factory=dict)
     """How much of what a stream was given somebody has waited for ..."""
+    late: dict[StreamId, list[int]] = field(default_factory=dict)
+    """... what of that its consumer had used before, so that others may have waited for it ..."""
     finished: dict[StreamId, int] = field(default_factory=dict)
     """... and how much may be complete for the host."""
     records: dict[EventId, tuple[StreamId, int]] = field(default_factory=dict)
@@ -330,9 +332,14 @@ class _Reader:
             self._settle_own(stream, at, count, by_host=by_host)
             return
         work = self._queue(stream).work
-        for number in self._waited_for(self.settled, stream, at, count):
+        last = len(work) if count is None else count
+        late = self.late.setdefault(stream, [])
+        before = [number for number in late if number < last]
+        for number in (*before, *self._waited_for(self.settled, stream, at, count)):
             if at is None or not self._is_too_late(at, self.consumed.get((stream, number))):
                 self.ends.waited.add(work[number].span)
+            elif number not in before:
+                late.append(number)
         if by_host:
             call = self.called_in(at.call) if at is not None else ""
             for number in self._waited_for(self.finished, stream, at, count):

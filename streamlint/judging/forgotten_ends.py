@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.judging.owners import is_argument, is_own, plain_name
-from streamlint.rules.base import is_announcement, is_return, part, stream_of
+from streamlint.rules.base import is_announcement, is_handed_out, is_return, part, stream_of
 from streamlint.trace import Copy, Launch, OpId, Record, SyncEvent, SyncStream, Wait
 
 if TYPE_CHECKING:
@@ -46,16 +46,18 @@ def forgot_one_end(judged: Judged, problem: Problem, entry: Entry) -> bool:
 
     ``dq, dk = exchange(dq, dk, ctx.side)``, which ends with ``current.wait_stream(side)``, and a third
     gradient from the same stream, for which nobody waits: its consumer is taken to use it at once. Of a
-    stream that is an argument its caller knows.
+    stream that is an argument its caller knows. A generator may wait behind its ``yield``, too: the consumer
+    of the first batch has used that by then.
     """
     assert problem.earlier is not None
     if entry.callers_cut or entry.is_step:
         return False
     made, end = judged.op(problem.earlier), judged.op(problem.later)
     side, user = stream_of(made), stream_of(end)
-    if side is None or user is None or is_argument(judged.trace.streams[side]) or not is_return(end):
+    if side is None or user is None or is_argument(judged.trace.streams[side]) or not is_handed_out(end):
         return False
-    joins_of = part(judged.index.waits_for.get((user, side), []), before=problem.earlier)
+    before = problem.earlier if is_return(end) else None
+    joins_of = part(judged.index.waits_for.get((user, side), []), before=before)
     return any(
         judged.op(wait).at.call == made.at.call and _has_work(judged, wait, side) for wait in joins_of
     ) and _nobody_waits(judged, problem, side, entry)
@@ -86,8 +88,14 @@ def _nobody_waits(judged: Judged, problem: Problem, side: StreamId, entry: Entry
     joined = {plain_name(judged.trace.streams[stream]) for stream in behind} & entry.joined_elsewhere
     if announced or joined:
         return False
-    # reduce(), then finish(), which waits for the stream: the end of the first was not forgotten.
-    after = judged.numbers(SyncStream, Wait, SyncEvent, first=problem.later)
+    # reduce(), then finish(), which waits for the stream: the end of the first was not forgotten. What a
+    # generator waits for when it goes on, its consumer has used.
+    end = judged.op(problem.later)
+    after = [
+        number
+        for number in judged.numbers(SyncStream, Wait, SyncEvent, first=problem.later)
+        if is_return(end) or judged.op(number).at.call != end.at.call
+    ]
     return not any(_waits_for(judged, number, side) for number in after)
 
 
