@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.finding import Confidence, Finding, Occurrence, Pair, Related, Severity
 from streamlint.frozen import frozen, replace
-from streamlint.judging import conversions, evidence, odds
+from streamlint.judging import conversions, evidence, odds, owners
 from streamlint.judging.call_ends import Fact, TwoStreams, Unawaited, is_given
 from streamlint.judging.doubts import barriers_between, guessed, settle
 from streamlint.judging.edges import missing_edge, missing_fork
@@ -124,7 +124,9 @@ def findings_of(run: Run, program: Program) -> Iterator[Conditional]:
         candidates = [
             one
             for one in settled
-            if assumptions(one.problem) <= BELIEVABLE and not program.keeps_in_order(judged, one.problem)
+            if assumptions(one.problem) <= BELIEVABLE
+            and not owners.is_ordered_by_default(judged, one.problem)
+            and not program.keeps_in_order(judged, one.problem)
         ]
         for candidate, leader in _leaders(judged, candidates):
             follows = (_finding(leader).pair,) if leader is not None else ()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streamlint.order.hb_streams import kind_of
+from streamlint.rules import lifetimes
 from streamlint.rules.base import stream_of
-from streamlint.trace import StreamKind
+from streamlint.trace import Doubt, StreamKind
 
 if TYPE_CHECKING:
     from streamlint.interp.entries.runs import Entry, Run
-    from streamlint.rules.base import Judged
+    from streamlint.rules.base import Judged, Problem
     from streamlint.trace import Buffer, Op, Stream, StreamId, Trace
 
 
@@ -40,6 +42,21 @@ def _is_in_own_record(stream: Stream, run: Run) -> bool:
     if passed is None or not (passed.in_record and passed.at_construction):
         return False
     return passed.part.rpartition(".")[2] not in run.entry.joined_elsewhere
+
+
+def is_ordered_by_default(judged: Judged, problem: Problem) -> bool:
+    """Whether two streams are ordered for every caller that enters none.
+
+    ``with self.lane: y = x * 2`` of a ``cupy.cuda.Stream()``, and ``y.sum()`` behind it: a blocking stream
+    waits for the default stream, and that one for it. It is the current one unless somebody enters another;
+    where code in sight does, that is judged there.
+    """
+    if problem.earlier is None or Doubt.SAME_STREAM not in problem.doubts:
+        return False
+    pair = [judged.trace.streams[one] for one in lifetimes.user_and_owner(judged, problem) if one is not None]
+    return {kind_of(stream) for stream in pair} == {StreamKind.CURRENT, StreamKind.BLOCKING} and (
+        pair[0].device == pair[1].device
+    )
 
 
 def plain_name(stream: Stream) -> str:
