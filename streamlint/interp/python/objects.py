@@ -137,6 +137,10 @@ def attribute(m: Machine, value: Value, name: str, span: Span) -> Value:
             return kept
         case _:
             m.uses_none |= value == NONE
+            if value == NONE and name in models.RAW_HANDLES:
+                # context.execute_async_v3(self.stream.cuda_stream): that raises an error. What is behind it
+                # runs where somebody has set a stream.
+                raise PathEnds
             return MethodV(value, name)
 
 
