@@ -65,7 +65,7 @@ def is_hearsay(judged: Judged, problem: Problem) -> bool:
         # The stream of a thread, or the default stream by its name: the caller's too, unless it enters one.
         return True
     later = judged.op(problem.later)
-    if _moves_from_somewhere(judged, problem, later):
+    if _comes_from_host(judged, problem, later):
         return True
     if evidence_of(judged, problem) is not Evidence.ASSUMED:
         return False
@@ -76,16 +76,23 @@ def is_hearsay(judged: Judged, problem: Problem) -> bool:
     return Doubt.OPAQUE in later.doubts and any(kind is not Evidence.ASSUMED for kind in beside)
 
 
-def _moves_from_somewhere(judged: Judged, problem: Problem, later: Op) -> bool:
-    """Whether something is moved to a device of which nothing says that it is on another one.
+def _comes_from_host(judged: Judged, problem: Problem, later: Op) -> bool:
+    """Whether something is brought to a device of which nothing says that it is on one.
 
     ``batch = next(loader)``, and ``batch.to(device, non_blocking=True)`` on a stream of its own: what is
-    there already is not copied. It comes from the host, and was complete when the caller had it.
+    there already is not copied. ``slot.copy_(rows, non_blocking=True)`` asks not to wait, which makes a
+    difference only between the host and a device. It comes from the host, and was complete when the caller
+    had it.
     """
-    if problem.buffer is None or not isinstance(later, Copy) or not later.only_if_elsewhere:
+    if problem.buffer is None or not isinstance(later, Copy):
         return False
     source, target = (judged.trace.buffers[access.buffer] for access in (later.src, later.dst))
-    return source.id == problem.buffer and source.space is Space.UNKNOWN and not target.space.on_host
+    if source.id != problem.buffer or target.space.on_host:
+        return False
+    if later.only_if_elsewhere:
+        return source.space is Space.UNKNOWN
+    asks = later.host is HostEffect.ASYNC and target.space in (Space.DEVICE, Space.MANAGED)
+    return asks and (source.space is Space.UNKNOWN or source.space.on_host)
 
 
 def memory_of(judged: Judged, problem: Problem) -> list[BufferId]:
