@@ -198,7 +198,11 @@ class Capture:
             return
         doubts = set(op.doubts)
         stream = judged.trace.streams[op.stream]
-        if {stream.kind, judged.trace.streams[self.stream].kind} & _UNSEEN:
+        kinds = {stream.kind, judged.trace.streams[self.stream].kind}
+        # What CuPy launches in the block of torch.cuda.graph(graph), on the stream that is current for CuPy:
+        # a stream that is made there was current nowhere when the call began.
+        apart = stream.kind is StreamKind.CURRENT and _is_made_for(judged, self)
+        if kinds & _UNSEEN and not apart:
             doubts.add(Doubt.SAME_STREAM)
         if op.stream in self._maybe or op.stream in self._escapes:
             # overlapped(x, stream=side): unseen code may have taken the side stream into the capture.
@@ -280,3 +284,8 @@ def captures(judged: Judged) -> Iterator[Capture]:
                     if op.lane == trace.ops[one.begin].lane:
                         one.add(judged, i, op)
     yield from found
+
+
+def _is_made_for(judged: Judged, capture: Capture) -> bool:
+    """Whether a capture makes the stream that it captures: ``with torch.cuda.graph(graph):``"""
+    return judged.trace.streams[capture.stream].span == judged.op(capture.begin).at.span
