@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp.facts import flags
+from streamlint.interp.facts import flags, scopes
 from streamlint.models import host, python
+from streamlint.trace import MonitorKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,6 +19,20 @@ if TYPE_CHECKING:
 def holds_queue(project: Project, cls: ir.ClassDecl, name: str) -> bool:
     """Whether methods put a queue into an attribute: ``self.output = queue.Queue(4)``."""
     return any(f"queue.{ir.called(call)}" in host.QUEUES for _, call in _makers(project, cls, name))
+
+
+def counting(project: Project, module: ir.Module, function: str) -> Iterator[str]:
+    """The functions that may say what is done of a queue that a function has: ``self.queue.task_done()``.
+
+    Not those of other classes that make queues of their own.
+    """
+    done, owner = host.SIGNALS[MonitorKind.TASKS], function.rpartition(".")[0]
+    for decl, cls in scopes.methods_and_functions(module):
+        if done.isdisjoint(decl.called):
+            continue
+        other = cls if cls is not None and cls.qualname != owner else None
+        if other is None or not any(holds_queue(project, other, name) for name in decl.own):
+            yield decl.qualname
 
 
 def holds_thread(project: Project, cls: ir.ClassDecl, name: str) -> bool:

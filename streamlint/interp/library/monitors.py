@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.frozen import replace
+from streamlint.interp.facts import own_makers
 from streamlint.interp.library import escape
 from streamlint.interp.state import lifetime
 from streamlint.interp.state.values import (
@@ -107,8 +108,18 @@ def _tasks(m: Machine, queue: HeapV, name: str, span: Span) -> None:
         return
     number = m.monitors[tasks.id].id
     wait(m, tasks, span, name)
-    if next(_signals(m, number), None) is None:
+    if next(_signals(m, number), None) is None and not counts_itself(m, span):
         escape.barrier(m, escape.all_streams(m), span, name)
+
+
+def counts_itself(m: Machine, span: Span) -> bool:
+    """Whether only the function that waits for all of a queue says what is done: nobody waits before that.
+
+    ``batch = self.queue.get(); self.queue.task_done()``, and ``self.queue.join()`` when there are no more.
+    """
+    function = m.site(span).function
+    module = m.project.module_at(span.path)
+    return module is not None and set(own_makers.counting(m.project, module, function)) == {function}
 
 
 def _of_condition(m: Machine, value: HeapV, name: str, args: list[Value], span: Span) -> Value:

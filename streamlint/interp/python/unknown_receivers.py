@@ -16,6 +16,7 @@ from streamlint.interp.library import (
     hooks,
     host_arrays,
     module_memory,
+    monitors,
     optimizers,
     processes,
     stream_values,
@@ -85,7 +86,7 @@ def _method(
     for kind in (_of_module, _of_maker, _of_stream_or_event, mappings.method):
         if (answer := kind(m, receiver, name, args, kwargs, span)) is not None:
             return answer
-    if escape.waits(name, args) and not _is_own(m, receiver, name):
+    if escape.waits(name, args) and not _is_own(m, receiver, name, span):
         # An unknown thing is waited for: it may be any event or stream seen so far.
         streams = collectives.ordered_by(m, receiver.symbol) or escape.all_streams(m)
         func = symbols.Attr(receiver.symbol, name)
@@ -99,7 +100,7 @@ def _method(
     return unresolved.opaque(m, symbols.Attr(receiver.symbol, name), args, kwargs, span, holds=holds)
 
 
-def _is_own(m: Machine, receiver: SymV, name: str) -> bool:
+def _is_own(m: Machine, receiver: SymV, name: str, span: Span) -> bool:
     """Whether the host waits for a queue, or a thread, that another method of the object makes, or a process.
 
     ``def start(self): self.ready = Queue()``, and ``self.ready.get()``: what somebody waits for who puts into
@@ -112,6 +113,8 @@ def _is_own(m: Machine, receiver: SymV, name: str) -> bool:
         return False
     if name in host.WAITS[MonitorKind.QUEUE]:
         return own_makers.holds_queue(m.project, *owner)
+    if name in host.WAITS[MonitorKind.TASKS] and own_makers.holds_queue(m.project, *owner):
+        return monitors.counts_itself(m, span)
     return name in python.THREAD_METHODS and own_makers.holds_thread(m.project, *owner)
 
 
