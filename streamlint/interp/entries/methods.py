@@ -155,7 +155,8 @@ def sequence(
         orders_elsewhere=elsewhere,
         ended_by=ordering.ended_by(project, module, construction.cls, order[-1], methods),
         steps_of_ordering=ordering.steps(project, module, construction.cls, methods),
-        ordered_by_hooks=not elsewhere.isdisjoint(methods.hooks),
+        # A hook that does no more than call the method comes between no two calls of it.
+        ordered_by_hooks=any(names[0] not in methods.reach[hook] for hook in elsewhere & methods.hooks),
         finished_elsewhere=frozenset().union(
             *(
                 methods.reach[name]

@@ -31,6 +31,13 @@ def sized(m: Machine, view: BufferV, size: Value) -> BufferV:
             return view
 
 
+def as_large_as(m: Machine, view: BufferV, other: BufferV) -> BufferV:
+    """As many bytes from where a pointer points as the other end has: ``memcpy_htod(base + at, rows[i])``."""
+    if view.flavor is not Flavor.POINTER or other.flavor is Flavor.POINTER:
+        return view
+    return sized(m, view, SymV(symbols.Attr(symbol_of(other), "nbytes")))
+
+
 def rows(m: Machine, view: BufferV, pitch: Value, width: Value, height: Value) -> BufferV:
     """As many bytes of each row from where a pointer points; rows without a gap are bytes in a piece.
 

@@ -110,10 +110,10 @@ def _made(call: Call, effect: fx.Copies, makes: Space, src: BufferV | None, stre
     return m.no_surer(made, call.told)
 
 
-def _extent(call: Call, effect: fx.Copies, end: BufferV, at: int) -> BufferV:
+def _extent(call: Call, effect: fx.Copies, end: BufferV, at: int, other: BufferV) -> BufferV:
     """What is copied of one end of a copy: bytes, or rows that lie apart."""
     if effect.pitches is None:
-        return call.sized(end, effect.count)
+        return call.sized(end, effect.count) if effect.count else extents.as_large_as(call.m, end, other)
     pitch, width, height = (call.value(name) for name in (effect.pitches[at], "width", "height"))
     return extents.rows(call.m, end, pitch, width, height)
 
@@ -130,8 +130,8 @@ def _copies(call: Call, effect: fx.Copies, dst: BufferV, src: BufferV | None, st
         to_host = _by_kind(call, dst, src)
         copies.on_stream(
             m,
-            _extent(call, effect, dst, 0),
-            _extent(call, effect, src, 1),
+            _extent(call, effect, dst, 0, src),
+            _extent(call, effect, src, 1, dst),
             stream.id,
             call.span,
             blocking=_blocks(call, effect, stream, dst),
