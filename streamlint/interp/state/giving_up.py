@@ -90,11 +90,13 @@ def used_since(m: Machine) -> None:
 
     ``grads = [p.grad for p in params]``, ``p.grad = None``, and then work on ``grads`` on another stream.
     """
-    if not m.life.left:
+    now = len(m.ops)
+    late = [(number, since) for number, since in m.life.left.items() if since != now]
+    if not late:
         return
     owner = m.default(StreamKind.CURRENT, None).id
-    for number, since in list(m.life.left.items()):
-        m.life.left[number] = len(m.ops)
+    for number, since in late:
+        m.life.left[number] = now
         if any(_has_waited(m, use, owner) for use in _uses_aside(m, number, owner, since)):
             del m.life.left[number]
             _goes_back_to(m, number, owner)

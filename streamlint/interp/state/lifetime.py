@@ -16,7 +16,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from streamlint.interp.state import at_work, gradients, reach
+from streamlint.interp.state import at_work, gradients, last_seen, reach
 from streamlint.interp.state.budgets import LIMITS
 from streamlint.interp.state.values import (
     BufferV,
@@ -122,10 +122,15 @@ def _drop_among(m: Machine, wanted: set[BufferId], span: Span) -> None:
     life = m.life
     if not wanted or life.scans >= LIMITS.scans:
         return
+    m.steps += 1
+    missing = last_seen.not_there(m, wanted)
+    if not missing:
+        return
     life.scans += 1
     # A search walks over all that is held: it takes its share of the path's budget.
     m.steps += 10 + len(m.heap) // 10
-    dropped = reach.unreachable(m, wanted)
+    dropped = reach.unreachable(m, missing)
+    last_seen.note(m, missing - dropped)
     for number in sorted(dropped):
         life.candidates.discard(number)
         # A site of its own: asking the machine for one would count a turn of the statement.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from streamlint.frozen import frozen, replace
 from streamlint.models.schema import Lib
@@ -37,6 +37,19 @@ class Finalizer:
     """Whether code that is not seen got the object, and may hold it."""
     by_class: bool = False
     """Whether it is the method of its class that Python calls then, ``__del__``: it gets the object."""
+
+
+Slot: TypeAlias = "str | int | Symbol"
+"""An attribute, an element of a list, an entry of a dict."""
+
+
+@frozen()
+class LastSeen:
+    """Where something holds some memory."""
+
+    root: int | Symbol
+    """An object that is there as long as its methods run, or as its caller has it; or what a caller gave."""
+    slots: tuple[Slot, ...]
 
 
 @dataclass(slots=True)
@@ -123,6 +136,10 @@ class Lifetimes:
     """What weak references lead to, which they do not hold."""
     finalizers: dict[Symbol, Finalizer | None] = field(default_factory=dict)
     """What ``weakref.finalize`` gave; None of those that have run, or were taken back."""
+    seen_in: dict[BufferId, LastSeen] = field(default_factory=dict)
+    """Where memory was held when it was last looked for ..."""
+    looked_for: dict[BufferId, int] = field(default_factory=dict)
+    """... and how often it was looked for all over."""
     scans: int = 0
 
 
