@@ -33,9 +33,13 @@ def found(report: Report) -> list[tuple[str, int, str]]:
     return sorted((one.code, one.primary.line, one.confidence.name) for one in report.findings)
 
 
-NAMES_TELL = {"torch/sl101_called_like_numbers.py", "torch/sl101_replaced_data.py"}
-"""What is about a guess by names (``docs/limits.md``), and what gives the name of a member of PyTorch's
-layers, ``weight``, to one of its own."""
+NAMES_TELL = {
+    "torch/sl101_called_like_numbers.py",
+    "torch/sl101_replaced_data.py",
+    "torch/sl101_set_by_others.py",
+}
+"""What is about a guess by names (``docs/limits.md``), what gives the name of a member of PyTorch's layers,
+``weight``, to one of its own, and where a text has a part of one: ``setattr(store, f"row_{name}", made)``."""
 ORDER_TELLS = {"torch/sl101_taken_from_others.py", "torch/sl101_begun_by_calls.py"}
 """Where several methods fill aside what another one hands out: which come first (``docs/limits.md``)."""
 

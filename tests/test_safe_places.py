@@ -154,7 +154,7 @@ import cupy as cp
 
 
 def run(x):
-    s = cp.cuda.Stream()
+    s = cp.cuda.Stream(non_blocking=True)
     with cp.cuda.Device({device}):
         with s:
             y = x * 2
