@@ -445,12 +445,11 @@ def _are_two_streams(judged: Judged, problem: Problem) -> bool:
     pair = {stream for stream in lifetimes.user_and_owner(judged, problem) if stream is not None}
     outside = {stream for stream in pair if _may_be_another(judged.trace.streams[stream])}
     current = {stream.id for stream in judged.trace.streams.values() if stream.kind is StreamKind.CURRENT}
-    if _is_awaited_elsewhere(judged, problem, outside):
-        return False
-    return any(
+    apart = any(
         outside & told and told <= pair | current and len(told) > 1
         for told in map(set, _told_apart(judged))  # the same two, and not each with a third one
     )
+    return apart and not _is_awaited_elsewhere(judged, problem, outside)
 
 
 def _is_awaited_elsewhere(judged: Judged, problem: Problem, pair: Container[StreamId]) -> bool:
@@ -462,9 +461,8 @@ def _is_awaited_elsewhere(judged: Judged, problem: Problem, pair: Container[Stre
     assert problem.earlier is not None
     got = {_got_as(stream) for stream in judged.trace.streams.values() if stream.id in pair} - {None}
     call = judged.op(problem.earlier).at.call
-    for number in judged.numbers(Wait):
-        is_between = problem.earlier < number < problem.later and judged.op(number).at.call == call
-        record = judged.hb.record_seen_by(number) if is_between else None
+    for number in judged.numbers(Wait, first=problem.earlier + 1, before=problem.later):
+        record = judged.hb.record_seen_by(number) if judged.op(number).at.call == call else None
         awaited = stream_of(judged.op(record)) if record is not None and record > problem.earlier else None
         if awaited is not None and awaited not in pair and _got_as(judged.trace.streams[awaited]) in got:
             return True

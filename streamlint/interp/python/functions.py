@@ -174,11 +174,11 @@ def _is_remote(m: Machine, func: FuncV, given: list[Value], depth: int) -> bool:
     lines = func.function.end_line - func.function.span.line
     if depth < DEEP:
         return depth > 1 and lines > LONG
-    # def free(x): if x.untyped_storage().size() > 0: x.untyped_storage().resize_(0)
-    moves = not GIVES_STORAGE.isdisjoint(func.function.names) or _keeps_for_all(m.project, func.function)
     if depth >= DEEPEST or lines > LONG:
         return True
-    unlikely = lines > SHORT or (not moves and _decides(m.project, func.function))
+    # def free(x): if x.untyped_storage().size() > 0: x.untyped_storage().resize_(0)
+    does_more = not GIVES_STORAGE.isdisjoint(func.function.names) or _keeps_for_all(m.project, func.function)
+    unlikely = lines > SHORT or (not does_more and _decides(m.project, func.function))
     return unlikely and not _gets_at_used(m, func, given)
 
 

@@ -59,10 +59,9 @@ def _look(m: Machine, missing: set[BufferId]) -> None:
     while waiting and missing:
         value, at = waiting.popleft()
         if type(value) is BufferV:
-            for number in (m.life.moved.get(value.id, value).id, value.id):
-                if number in missing and _is_memory(m, value, number):
-                    m.life.seen_in[number] = at
-                    missing.discard(number)
+            for number in missing.intersection(_memory(m, value)):
+                m.life.seen_in[number] = at
+                missing.discard(number)
         elif type(value) is HeapV and value.id not in seen and len(at.slots) < _DEEPEST:
             seen.add(value.id)
             waiting.extend(
@@ -118,11 +117,12 @@ def _holds(m: Machine, at: LastSeen, number: BufferId, lasting: dict[int, None])
             value = held.items[slot] if slot < len(held.items) else None
         else:
             value = held.entries.get(slot)
-    return _is_memory(m, value, number)
+    return number in _memory(m, value)
 
 
-def _is_memory(m: Machine, value: Value | None, number: BufferId) -> bool:
-    """Whether a value is a tensor with this memory: ``p.data = page`` gives it another one."""
+def _memory(m: Machine, value: Value | None) -> tuple[BufferId, ...]:
+    """The memory that a tensor holds: ``p.data = page`` gives it another one, and not the views of it."""
     if type(value) is not BufferV or value.bare:
-        return False
-    return m.life.moved.get(value.id, value).id == number or (bool(value.region) and value.id == number)
+        return ()
+    meant = m.life.moved.get(value.id, value).id
+    return (value.id, meant) if value.region else (meant,)
