@@ -162,3 +162,44 @@ def test_who_only_hands_on_what_it_is_given_shows_nothing(tmp_path: Path, other:
     found = check_paths(tmp_path, min_confidence="possible", jobs=1).findings
     early = [finding for finding in found if finding.code == "SL101" and "scaling" in finding.primary.path]
     assert {f.function.rpartition(".")[2] for f in early if f.confidence.name != "POSSIBLE"} == sure
+
+
+ENTERS = """
+import torch
+from typing import Any, Callable, Optional
+
+
+def lookup(rows: torch.Tensor, side: Optional[torch.Stream], stream_context: Callable[..., Any]):
+    with stream_context(side):
+        side.wait_stream(torch.cuda.current_stream())
+        found = torch.ones(8, device="cuda")
+    return found.sum()
+"""
+PASSES = """
+import torch
+from lookups import lookup
+
+
+class Pipeline:
+    def __init__(self, device):
+        self.enter = torch.get_device_module(device).stream if device.type == "cuda" else torch.cuda.stream
+
+    def step(self, rows, side):
+        return lookup(rows, side, stream_context=self.enter)
+"""
+OTHERS = """
+import contextlib
+from lookups import lookup
+
+
+def step(rows, side):
+    return lookup(rows, side, contextlib.nullcontext)
+"""
+
+
+@pytest.mark.parametrize(("other", "lines"), [(PASSES, {10}), (OTHERS, set())])
+def test_what_callers_pass_to_enter_a_stream(tmp_path: Path, other: str, lines: set[int]) -> None:
+    (tmp_path / "lookups.py").write_text(ENTERS)
+    (tmp_path / "other.py").write_text(other)
+    found = check_paths(tmp_path, min_confidence="possible", jobs=1).findings
+    assert {one.primary.line for one in found if one.code == "SL101"} == lines

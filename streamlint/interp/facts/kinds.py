@@ -7,13 +7,15 @@ import sys
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from streamlint import ir
+from streamlint import ir, models
 from streamlint.frozen import frozen, replace
 from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.values import ApiV, ClassV
 from streamlint.models import classes as library_classes
+from streamlint.models import schema as fx
 from streamlint.models import torch as torch_model
 from streamlint.models.python import HOLDS, PLAIN_TYPES
+from streamlint.models.schema import Role
 from streamlint.trace import Evidence, Space
 
 if TYPE_CHECKING:
@@ -113,11 +115,16 @@ class Names:
             case _:
                 return _outside(text) or self.of_class(text)
 
+    def role(self, text: str) -> Role | None:
+        """Whether a name stands for a library's class of streams or events."""
+        value = self.project.named(self.module, text)
+        return _role_of_class(value.path) if isinstance(value, ApiV) else None
+
 
 def _outside(path: str) -> Fact | None:
     """What objects of a class outside of the tree are; of unseen packages, those that have a known name."""
     name = path.rpartition(".")[2]
-    if name in PLAIN_TYPES or name in library_classes.PLAIN:
+    if name in PLAIN_TYPES or name in library_classes.PLAIN or _role_of_class(path) is not None:
         return PLAIN
     if path in library_classes.HOST_ARRAYS:
         return tensor(Space.PAGEABLE, Evidence.ASSUMED)
@@ -152,6 +159,32 @@ def annotated(annotation: ir.Expr | None, names: Names) -> Fact:
             return PLAIN if all(fact.kind is Kind.PLAIN for fact in inside) else NOTHING
         case _:
             return NOTHING
+
+
+_MAKES = {fx.NewStream: Role.STREAM, fx.ForeignStream: Role.STREAM, fx.NewEvent: Role.EVENT}
+
+
+def _role_of_class(path: str) -> Role | None:
+    """Whether objects of a library's class are streams or events: ``torch.Stream``, ``cupy.cuda.Event``."""
+    row = models.find_function(path)
+    effects = row[1].effects if row is not None else ()
+    return next((role for effect in effects if (role := _MAKES.get(type(effect))) is not None), None)
+
+
+def role_named(annotation: ir.Expr | None, names: Names) -> Role | None:
+    """``torch.cuda.Stream``, ``Optional[torch.Stream]``, ``torch.Event | None``: what it says a value is."""
+    match annotation:
+        case ir.Const(value=str() as text):
+            return names.role(text)
+        case ir.Name() | ir.Attr():
+            return names.role(ir.dotted(annotation))
+        case ir.Binary(op="|", left=left, right=right):
+            said = {role_named(part, names) for part in (left, right) if not _is_none(part)}
+            return said.pop() if len(said) == 1 else None
+        case ir.Index(value=ir.Name(id="Optional") | ir.Attr(name="Optional"), index=inner):
+            return role_named(inner, names)
+        case _:
+            return None
 
 
 def held(annotation: ir.Expr | None) -> tuple[ir.Expr, ...]:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from streamlint import ir, models
-from streamlint.interp.facts import classes, no_memory
+from streamlint.interp.facts import classes, given_functions, no_memory
 from streamlint.interp.library import (
     arrays,
     autograd,
@@ -228,8 +228,19 @@ def _call_symbol(m: Machine, func: SymV, args: list[Value], kwargs: dict[str, Va
             if name in torch_model.HANDLE_METHODS or name == "stream":
                 return unknown_receivers.of_device_module(m, func.symbol, args, kwargs, span)
             return call_method(m, SymV(of, func.holds), name, args, kwargs, span)
+        case symbol if (path := _enters(m, symbol, args, kwargs)) is not None:
+            return library_calls.call(m, path, args, kwargs, span)
         case symbol:
             return unresolved.opaque(m, symbol, args, kwargs, span, holds=func.holds)
+
+
+def _enters(m: Machine, func: symbols.Symbol, args: list[Value], kwargs: dict[str, Value]) -> str | None:
+    """What a parameter is that gets a stream, if callers show that it makes blocks of it."""
+    if func not in m.parameters or len(args) != 1 or kwargs:
+        return None
+    if not stream_values.is_shown(m, args[0], Role.STREAM):
+        return None
+    return given_functions.entering(m.project, *m.parameters[func])
 
 
 # ----------------------------------------------------------------------------- methods
