@@ -32,15 +32,15 @@ from typing import TYPE_CHECKING, TypeAlias
 from stream_functions import StreamFunction, is_test, modules_with_streams, python_files
 
 from streamlint.interp.entries import starts
+from streamlint.interp.state.budgets import Budgets
 from streamlint.prefilter import may_touch_gpu
-from streamlint.run import engine
+from streamlint.run.results import Settings
 from streamlint.run.session import Session
 from streamlint.trace import StreamKind, SyncDevice
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from streamlint import ir
     from streamlint.source import Span
     from streamlint.trace import Op, Trace
 
@@ -132,9 +132,10 @@ def look(trace: Trace, counted: Counted) -> dict[Key, Counter[str]]:
 def run_module(root: Path, files: tuple[Path, ...], counted: Counted, path: Path) -> Seen:
     """Runs the entries of one module, if ``check`` would."""
     session = _session(root, files)
+    session.project.budgets = Budgets()
     module = session.module(path)
     seen = Seen()
-    if module is None or not starts.mentions_streams(module):
+    if module is None or not starts.mentions_streams(session.project, module):
         return seen
     try:
         for run in starts.module_runs(session.project, module, StreamKind.LEGACY):
@@ -175,14 +176,9 @@ class _Cached:
 _cache = _Cached()
 
 
-class _Session(Session):
-    def module(self, path: Path) -> ir.Module | None:
-        return self._module(path)
-
-
-def _session(root: Path, files: tuple[Path, ...]) -> _Session:
-    if _cache.root != root or not isinstance(_cache.session, _Session):
-        _cache.root, _cache.session = root, _Session(root, files, engine.Settings(), {})
+def _session(root: Path, files: tuple[Path, ...]) -> Session:
+    if _cache.root != root or _cache.session is None:
+        _cache.root, _cache.session = root, Session(root, files, Settings(), {})
     return _cache.session
 
 
