@@ -101,16 +101,7 @@ CLASSES = [
 ]
 
 
-RECURSIVE = pytest.mark.xfail(strict=True, reason="which arms of a method that calls itself come first")
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        pytest.param(path, id=path.stem, marks=RECURSIVE if path.stem == "sl101_asked_of_functions" else ())
-        for path in CLASSES
-    ],
-)
+@pytest.mark.parametrize("path", [pytest.param(path, id=path.stem) for path in CLASSES])
 def test_continuing_from_a_copy_is_as_running_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept: list[object] = []
     keep = Construction._keep

@@ -76,7 +76,8 @@ def call_function(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, 
         return m.python.call(
             m, wrapper, [*([] if func.receiver is None else [func.receiver]), *args], kwargs, span
         )
-    active = [frame.function for frame in m.frames].count(func.name)
+    # The first frame is that of the caller outside, and is called as its entry is.
+    active = [frame.function for frame in m.frames[1:]].count(func.name)
     if active >= _most_active(func) or _is_remote(m, func, [*args, *kwargs.values()], depth):
         return _cut(m, func, args, kwargs, span)
     if depth >= LIMITS.call_depth:
