@@ -50,6 +50,17 @@ def is_owned(m: Machine, symbol: Symbol) -> bool:
             return is_on_device(m, symbol)
 
 
+def has(m: Machine, symbol: Symbol) -> bool:
+    """Whether a module has it, or a gradient of it: ``works.append(dist.all_reduce(p.grad, async_op=True))``."""
+    if is_owned(m, symbol) or is_listed(symbol):
+        return True
+    match symbol:
+        case symbols.Attr(of, "grad"):
+            return is_listed(of)
+        case _:
+            return False
+
+
 def at_home(m: Machine, symbol: Symbol, view: BufferV) -> BufferV:
     """The memory of a parameter of a module that was moved, or of its gradient: ``p.grad`` of such a one."""
     if is_owned(m, symbol):

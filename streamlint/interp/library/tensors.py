@@ -206,7 +206,7 @@ def buffers_in(
                 found += made
             case SymV(symbol) as value if (
                 unknown
-                and (_is_plain(symbol) or (taken and module_memory.is_listed(symbol)))
+                and (_is_plain(symbol) or (taken and module_memory.has(m, symbol)))
                 and known.of_value(m, symbol).kind not in NO_MEMORY
                 and not holds_stream(m, value)
             ):
