@@ -2,12 +2,12 @@
 
 Who walks one comes by the first elements of the part that is not known, which stand for all of them, and then
 by those that are known to stand at the end: ``for unit, following in zip(units, units[1:] + [None])`` fetches
-nothing behind the last unit.
+nothing behind the last unit. So does who walks ``lanes`` after ``first.wait_stream(lanes[-1])``.
 """
 
 from __future__ import annotations
 
-from itertools import chain
+from itertools import chain, count, takewhile
 from typing import TYPE_CHECKING
 
 from streamlint.interp.python.containers import CHAIN, SLICE, element, lazy, nth
@@ -134,6 +134,19 @@ def end_of(held: HeapObject) -> list[Value]:
     return held.items[2:] if held.role == SLICE else []
 
 
+def from_the_end(held: HeapObject) -> list[Value]:
+    """The last elements of a list of unknown length that code has asked for from its end: ``lanes[-1]``.
+
+    Until a loop has come by them, they have no other number.
+    """
+    if held.shape is not Shape.LIST or not held.open or held.role or held.items:
+        return []
+    ends = takewhile(lambda one: one is not None, (held.extra.get(symbols.constant(-at)) for at in count(1)))
+    last = [one for one in ends if one is not None][::-1]
+    numbered = [one for at, one in held.extra.items() if symbols.number(at) is not None]
+    return last if all(one not in numbered for one in last) else []
+
+
 def many_at_end(m: Machine, source: Value) -> int:
     """How many of the last passes over something of unknown length are known."""
     held = m.heap[source.id] if isinstance(source, HeapV) else None
@@ -146,6 +159,8 @@ def many_at_end(m: Machine, source: Value) -> int:
             return 0 if known else max(_reached(m, part, parts) for part in parts)
         case HeapObject(role=role) if role == SLICE:
             return len(end_of(held))
+        case HeapObject():
+            return len(from_the_end(held))
         case _:
             return 0
 
@@ -183,6 +198,11 @@ def at_end(m: Machine, source: Value, turn: int, span: Span) -> list[Value]:
             return [TupleV(row) for row in zip(*columns, strict=True)]
         case HeapObject(role=role) if role == SLICE:
             return end_of(held)
+        case HeapObject():
+            last = from_the_end(held)
+            # lanes[-1] is lanes[2] from now on, where the loop makes three passes.
+            held.extra.update((symbols.constant(turn + at), one) for at, one in enumerate(last))
+            return last
         case _:
             return []
 

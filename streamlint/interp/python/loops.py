@@ -140,7 +140,9 @@ def _turns(m: Machine, s: ir.For, walked: Walked, source: Value) -> Iterator[Val
     by_number = isinstance(source, HeapV) and m.heap[source.id].role in ("range", "enumerate")
     # for i in range(n): ring.push(i): the slots may be computed in what the loop calls.
     turns = INDEXED_TURNS if by_number and m.loops == 1 else turns_for(m, s)
-    asked = walks.asked_for(m, source, s.iter.span)[:SURE_TURNS]
+    # for unit, following in zip(units, units[1:] + [None]): the last pass is known
+    last = joined_lists.many_at_end(m, source) if step is None else 0
+    asked = walks.asked_for(m, source, s.iter.span, at_end=last)[:SURE_TURNS]
     beside = len(asked) - walks.first_of_others(m, source, len(asked))
     # Beside what is known to be there stands what nothing is known of.
     known = min(walks.known_by_number(m, source), SURE_TURNS)
@@ -149,10 +151,8 @@ def _turns(m: Machine, s: ir.For, walked: Walked, source: Value) -> Iterator[Val
     turns = 0 if walks.is_filled(m, source) else max(turns, len(asked) + max(known, 1))
     done = 0
     planned = max(turns, len(asked))
-    # for unit, following in zip(units, units[1:] + [None]): the last pass is known
-    last = joined_lists.many_at_end(m, source) if step is None else 0
     try:
-        for turn in _passes(m, s, planned, source, last):
+        for turn in _passes(m, s, planned, source, last, whole=walks.was_walked(m, source, planned)):
             if lengths.has_ended(m, source, turn - beside):
                 last = 0
                 break
@@ -182,11 +182,11 @@ def _turns(m: Machine, s: ir.For, walked: Walked, source: Value) -> Iterator[Val
 
 
 def _passes(
-    m: Machine, s: ir.For | ir.While, turns: int, source: Value = NONE, last: int = 0
+    m: Machine, s: ir.For | ir.While, turns: int, source: Value = NONE, last: int = 0, *, whole: bool = False
 ) -> Iterator[int]:
     """The numbers of a loop's passes up to ``turns``, and more where one shows that they are too few.
 
-    The ``last`` ones are not among them.
+    The ``last`` ones are not among them. ``whole``: an earlier loop has shown that there are no more.
 
     ``for row in rows: page = pinned(row); upload(page)``: the second pass drops what the first one allocated,
     and only the allocation of a third may get the same memory. ``front, back = back, front`` at the end of
@@ -202,16 +202,18 @@ def _passes(
         if turn >= turns - 1 and loop_steps.is_busy(m, begin):
             stood.append(arrangement.of(m, _left_to_the_next(m, s), born))
         goes_on = arrangement.comes_around(stood) or lengths.is_promised(m, source, turn + last)
+        if turn >= turns and whole:
+            break
         if turn >= turns and not (turn < SURE_TURNS and (goes_on or _comes_back(m, begin, turn))):
             break
         mark = lifetime.mark(m)
         yield turn
         turn += 1
-    if turns and lifetime.is_held_over(m, born, mark):
+    if turns and not whole and lifetime.is_held_over(m, born, mark):
         mark = lifetime.mark(m)
         yield turn
         turn += 1
-    if turns and lifetime.came_back(m, mark):
+    if turns and not whole and lifetime.came_back(m, mark):
         yield turn
     m.numbers.around = max(m.numbers.around, around)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.interp.python import containers, joined_lists, some_element
-from streamlint.interp.state import elements, symbols
+from streamlint.interp.state import counted, elements, symbols
 from streamlint.interp.state.values import (
     ConstV,
     EventV,
@@ -37,8 +37,10 @@ def is_filled(m: Machine, value: Value) -> bool:
     return held is not None and held.filled
 
 
-def asked_for(m: Machine, value: Value, span: Span) -> list[Value]:
+def asked_for(m: Machine, value: Value, span: Span, *, at_end: int = 0) -> list[Value]:
     """Elements of an open list that it is known to have, or that were asked for by an unknown index.
+
+    Not those that the walk comes by in its last passes, where there are some: ``joined_lists.at_end``.
 
     A loop over the list has them too: ``s = self.streams[k]``, and later ``for s in self.streams:
     current.wait_stream(s)``; ``batch["image"] = batch["image"].float()``, and later ``batch.values()``.
@@ -48,15 +50,18 @@ def asked_for(m: Machine, value: Value, span: Span) -> list[Value]:
         case HeapObject(role="enumerate", items=[start, inner]):
             places = _places(m, inner) if start == ConstV(0) else {}
             return [
-                TupleV((places.get(item) or m.fresh("index"), item)) for item in asked_for(m, inner, span)
+                TupleV((places.get(item) or m.fresh("index"), item))
+                for item in asked_for(m, inner, span, at_end=at_end)
             ]
         case HeapObject(role="zip", items=parts):
             return [
                 TupleV(tuple(containers.element(m, part, at, span) for part in parts))
-                for at in _asked_of_any(m, parts)
+                for at in _asked_of_any(m, parts, at_end)
             ]
         case HeapObject(shape=Shape.LIST | Shape.SET, open=True, extra=extra):
-            unknown = (item for at, item in extra.items() if not _is_numbered(extra, at))
+            unknown = (
+                item for at, item in extra.items() if not (_is_numbered(extra, at) or _is_end(extra, at, at_end))
+            )
             asked: list[Value] = [item for item in unknown if isinstance(item, _KEPT)]
             beside = held.filled or (held.sample is not None and not held.role)
             return [*held.items, *asked] if beside else asked
@@ -81,6 +86,16 @@ def _places(m: Machine, value: Value) -> dict[Value, Value]:
             return {item: SymV(at) for at, item in extra.items() if symbols.number(at) is None}
         case _:
             return {}
+
+
+def _is_end(extra: Mapping[Symbol, Value], at: Symbol, many: int) -> bool:
+    """Whether an index is that of one of the last ``many`` elements, ``lanes[-1]``, or has a number by now."""
+    match at:
+        case symbols.Const(value=int() as place) if place < 0:
+            numbered = (one for other, one in extra.items() if symbols.number(other) is not None)
+            return place >= -many or extra[at] in numbered
+        case _:
+            return False
 
 
 def _is_numbered(extra: Mapping[Symbol, Value], at: Symbol) -> bool:
@@ -155,7 +170,23 @@ def known_by_number(m: Machine, value: Value) -> int:
             return 0
 
 
-def _asked_of_any(m: Machine, parts: list[Value]) -> list[Symbol]:
+def was_walked(m: Machine, value: Value, passes: int) -> bool:
+    """Whether an earlier loop of the path came by all elements of a list in so many passes.
+
+    ``for stage in self.stages: x = stage(x)``, called for each batch, and then ``self.stages[-1].stream``: the
+    list does not grow from call to call.
+    """
+    held = m.heap[value.id] if isinstance(value, HeapV) else None
+    match held:
+        case HeapObject(role="enumerate", items=[_, inner]):
+            return was_walked(m, inner, passes)
+        case HeapObject(shape=Shape.LIST, open=True, role=""):
+            return counted.passes_of(m, value) == passes
+        case _:
+            return False
+
+
+def _asked_of_any(m: Machine, parts: list[Value], at_end: int) -> list[Symbol]:
     """The unknown indices by which some of several lists were asked: ``zip(self.lanes, frames)``."""
     lists = [m.heap[part.id] for part in parts if isinstance(part, HeapV)]
     asked = (
@@ -163,6 +194,6 @@ def _asked_of_any(m: Machine, parts: list[Value]) -> list[Symbol]:
         for held in lists
         if held.shape is Shape.LIST and held.open and not held.role
         for at, item in held.extra.items()
-        if symbols.number(at) is None and isinstance(item, _KEPT)
+        if symbols.number(at) is None and isinstance(item, _KEPT) and not _is_end(held.extra, at, at_end)
     )
     return list(dict.fromkeys(asked))

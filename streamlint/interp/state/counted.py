@@ -44,6 +44,11 @@ def note(m: Machine, source: Value, passes: int) -> None:
         m.numbers.counts[symbols.call("len", symbol_of(source))] = passes
 
 
+def passes_of(m: Machine, source: Value) -> int | None:
+    """How many passes the last whole loop over a list of unknown length has made, if there was one."""
+    return m.numbers.counts.get(symbols.call("len", symbol_of(source)))
+
+
 def last_passes(m: Machine, start: Value, end: Value) -> range | None:
     """``range(max(0, n - depth), n)`` behind a loop over ``range(n)``: its last passes, once more."""
     if not isinstance(start, SymV) or not isinstance(end, SymV) or end.symbol not in m.numbers.counts:
