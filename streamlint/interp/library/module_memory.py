@@ -51,7 +51,7 @@ def is_owned(m: Machine, symbol: Symbol) -> bool:
 
 
 def has(m: Machine, symbol: Symbol) -> bool:
-    """Whether a module has it, or a gradient of it: ``works.append(dist.all_reduce(p.grad, async_op=True))``."""
+    """Whether a module has it, or a gradient of it: ``dist.all_reduce(p.grad, async_op=True)``."""
     if is_owned(m, symbol) or is_listed(symbol):
         return True
     match symbol:

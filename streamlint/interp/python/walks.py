@@ -59,9 +59,8 @@ def asked_for(m: Machine, value: Value, span: Span, *, at_end: int = 0) -> list[
                 for at in _asked_of_any(m, parts, at_end)
             ]
         case HeapObject(shape=Shape.LIST | Shape.SET, open=True, extra=extra):
-            unknown = (
-                item for at, item in extra.items() if not (_is_numbered(extra, at) or _is_end(extra, at, at_end))
-            )
+            apart = (at for at in extra if not (_is_numbered(extra, at) or _is_end(extra, at, at_end)))
+            unknown = (extra[at] for at in apart)
             asked: list[Value] = [item for item in unknown if isinstance(item, _KEPT)]
             beside = held.filled or (held.sample is not None and not held.role)
             return [*held.items, *asked] if beside else asked
@@ -89,7 +88,7 @@ def _places(m: Machine, value: Value) -> dict[Value, Value]:
 
 
 def _is_end(extra: Mapping[Symbol, Value], at: Symbol, many: int) -> bool:
-    """Whether an index is that of one of the last ``many`` elements, ``lanes[-1]``, or has a number by now."""
+    """Whether an index is that of one of the last ``many`` elements, ``lanes[-1]``, or has another number."""
     match at:
         case symbols.Const(value=int() as place) if place < 0:
             numbered = (one for other, one in extra.items() if symbols.number(other) is not None)
@@ -173,8 +172,8 @@ def known_by_number(m: Machine, value: Value) -> int:
 def was_walked(m: Machine, value: Value, passes: int) -> bool:
     """Whether an earlier loop of the path came by all elements of a list in so many passes.
 
-    ``for stage in self.stages: x = stage(x)``, called for each batch, and then ``self.stages[-1].stream``: the
-    list does not grow from call to call.
+    ``for stage in self.stages: x = stage(x)``, for each batch, and then ``self.stages[-1].stream``: the list
+    does not grow from call to call.
     """
     held = m.heap[value.id] if isinstance(value, HeapV) else None
     match held:
@@ -194,6 +193,7 @@ def _asked_of_any(m: Machine, parts: list[Value], at_end: int) -> list[Symbol]:
         for held in lists
         if held.shape is Shape.LIST and held.open and not held.role
         for at, item in held.extra.items()
-        if symbols.number(at) is None and isinstance(item, _KEPT) and not _is_end(held.extra, at, at_end)
+        if isinstance(item, _KEPT)
+        if symbols.number(at) is None and not _is_end(held.extra, at, at_end)
     )
     return list(dict.fromkeys(asked))
