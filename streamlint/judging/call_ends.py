@@ -79,7 +79,8 @@ class Unawaited:
     """What makes a finding at all: nobody waits for the events recorded behind what is handed out.
 
     ``out = x.to("cpu", non_blocking=True); self.done.record(); return out``: who handed the copy out meant
-    it to be waited for by that event. Where nothing is recorded, its reader may know another way.
+    it to be waited for by that event. Where nothing is recorded, its reader may know another way, but for who
+    gets ``out.numpy()``.
     """
 
     work: Span
@@ -89,6 +90,8 @@ class Unawaited:
     """Whether the host goes on in another call: what only makes streams wait orders nothing for that ..."""
     ended_by: frozenset[str] = frozenset()
     """... nor what these methods wait for, after which the object is used no more."""
+    in_array: bool = False
+    """Whether it is handed out as an array of the host's, whose reader knows no way to wait."""
 
 
 Fact: TypeAlias = OpenEnd | TwoStreams | Unawaited
@@ -150,6 +153,8 @@ class Ends:
                 waiting = self.finished.get(work, set()) - ended_by
                 announced = bool(self.events_behind(work))
                 return announced and not waiting and not self._is_awaited(work, may_be_awaited)
+            case Unawaited(work, in_array=True):
+                return self._is_left(work, may_be_awaited)
             case Unawaited(work):
                 return bool(self.events_behind(work)) and self._is_left(work, may_be_awaited)
             case OpenEnd(returned=True, work=work):

@@ -138,4 +138,5 @@ def read_by_caller(judged: Judged, problem: Problem) -> Unawaited | None:
     """What makes a mistake of handing out memory of the host that a copy is to fill."""
     if problem.earlier is None or not is_read_by_caller(judged.op(problem.later)):
         return None
-    return Unawaited(judged.op(problem.earlier).at.span)
+    in_array = problem.buffer is not None and judged.trace.buffers[problem.buffer].in_array
+    return Unawaited(judged.op(problem.earlier).at.span, in_array=in_array)

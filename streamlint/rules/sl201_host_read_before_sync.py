@@ -85,7 +85,8 @@ best = host.max().item()
 ```
 
 A function may return the target of a copy that is under way, and leave the wait to its caller. Where it
-records an event behind the copy, and no code waits for that event, this is reported too.
+records an event behind the copy, and no code waits for that event, this is reported too. So is
+`return host.numpy()`, where no code in sight waits for the copy: who reads an array knows of no stream.
 
 ## Limits
 `host.numpy()` is a view, not a read; using the view is. A copy into pageable memory was measured

@@ -280,6 +280,8 @@ class Buffer:
     passed: Passed | None = None
     handed: bool = False
     """Whether the code put it into an object of its caller's, who has it from there."""
+    in_array: bool = False
+    """Whether a call hands it out as an array of the host's: who reads that knows of no stream."""
     lent: bool = False
     """Whether the code put it into a tensor of others, ``p.data = block``, who use it between the calls."""
     instead_of: BufferId | None = None

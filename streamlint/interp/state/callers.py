@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from streamlint import models
 from streamlint.frozen import replace
 from streamlint.interp.state import giving_up, held_by, lifetime, names, reach, symbols
-from streamlint.interp.state.values import BufferV, EventV, FuncV, HeapV, TupleV, Value, reading
+from streamlint.interp.state.values import BufferV, EventV, Flavor, FuncV, HeapV, TupleV, Value, reading
 from streamlint.models.schema import Lib
 from streamlint.trace import (
     Access,
@@ -22,6 +22,7 @@ from streamlint.trace import (
     HostEffect,
     Launch,
     Mode,
+    Origin,
     Record,
     Role,
     Site,
@@ -116,19 +117,29 @@ def end_call(m: Machine, results: Iterable[BufferV], span: Span, *, uses_argumen
 def _read_by_host(m: Machine, views: Iterable[BufferV], span: Span) -> None:
     """The op that stands for what a caller reads of memory of the host that copies are to fill.
 
-    Only where an event is recorded behind the copy: whoever calls what has none may know another way to wait.
+    Of tensors only where an event is recorded behind the copy: whoever calls what has none may know another
+    way to wait. An array that the call has made of its copy is for code of the host, which knows of no
+    stream: ``return logits.to("cpu", non_blocking=True).numpy()``.
     """
     announced: set[StreamId] = set()
     filled: set[BufferId] = set()
+    fresh: set[BufferId] = set()
     for op in reversed(m.ops):
         match op:
             case Record() if _announces(m.events[op.event]):
                 announced.add(op.stream)
-            case Copy(host=HostEffect.ASYNC) if op.stream in announced:
-                filled.add(op.dst.buffer)
+            case Copy(host=HostEffect.ASYNC):
+                if op.stream in announced:
+                    filled.add(op.dst.buffer)
+                elif op.at.call == m.call and m.buffers[op.dst.buffer].origin is Origin.RESULT:
+                    fresh.add(op.dst.buffer)
             case _:
                 pass
-    used = dict.fromkeys(view for view in views if view.id in filled and m.space(view).on_host)
+    arrays = dict.fromkeys(view for view in views if view.id in fresh and view.flavor is Flavor.ARRAY)
+    for view in arrays:
+        m.buffers[view.id] = replace(m.buffers[view.id], in_array=True)
+    filled_ones = (view for view in views if view.id in filled)
+    used = dict.fromkeys(view for view in (*arrays, *filled_ones) if m.space(view).on_host)
     if used:
         accesses = tuple(reading(view, _RESULT) for view in used)
         m.emit(HostAccess(m.site(span), m.lane, role=Role.AFTER_CALL, accesses=accesses, name="return"))
