@@ -428,7 +428,7 @@ def is_return(op: Op) -> bool:
 
 def is_read_by_caller(op: Op) -> bool:
     """Whether it is what the host of the caller does with a result that is memory of the host."""
-    return isinstance(op, HostAccess) and is_return(op)
+    return isinstance(op, HostAccess) and is_handed_out(op)
 
 
 def is_handed_out(op: Op) -> bool:

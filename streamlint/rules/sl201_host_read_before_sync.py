@@ -11,6 +11,7 @@ from streamlint.rules.base import (
     Judged,
     Problem,
     Rule,
+    is_handed_out,
     is_return,
     quoted,
 )
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from streamlint.order.conflicts import Conflict
+    from streamlint.trace import Op
 
 
 def check(judged: Judged) -> Iterator[Problem]:
@@ -39,7 +41,7 @@ def check(judged: Judged) -> Iterator[Problem]:
             earlier=conflict.earlier,
             buffer=conflict.buffer,
             message=f"{_read(here, conflict)} while {name} may still be writing it",
-            label="returned" if is_return(here.op(conflict.later)) else "read by the host",
+            label=_handed_out(here.op(conflict.later)) or "read by the host",
             help=pairs.host_help(here, conflict),
             notes=pairs.notes(here, conflict),
             doubts=doubts,
@@ -49,7 +51,15 @@ def check(judged: Judged) -> Iterator[Problem]:
 
 def _read(judged: Judged, conflict: Conflict) -> str:
     subject = pairs.subject(judged, conflict)
-    return f"{subject} is returned" if is_return(judged.op(conflict.later)) else f"the host reads {subject}"
+    how = _handed_out(judged.op(conflict.later))
+    return f"{subject} is {how}" if how else f"the host reads {subject}"
+
+
+def _handed_out(op: Op) -> str:
+    """How a function hands it out; "" of what reads it by itself."""
+    if is_return(op):
+        return "returned"
+    return "yielded" if is_handed_out(op) else ""
 
 
 RULE = Rule(

@@ -87,7 +87,7 @@ def end_call(m: Machine, results: Iterable[BufferV], span: Span, *, uses_argumen
     work = [op for op in m.ops if isinstance(op, (Launch, Copy))]
     here = [op for op in work if op.at.call == m.call]
     views = list(results)
-    _read_by_host(m, views, span)
+    _read_by_host(m, views, span, Role.AFTER_CALL)
     if all(op.stream == stream and not (isinstance(op, Launch) and op.graph is not None) for op in here):
         views = _written_aside(m, views, work)
         if not views and not any(isinstance(op, Free) and op.at.call == m.call for op in reversed(m.ops)):
@@ -114,13 +114,14 @@ def end_call(m: Machine, results: Iterable[BufferV], span: Span, *, uses_argumen
         m.emit(Launch(site, role=Role.AFTER_CALL, stream=of, accesses=tuple(accesses), name="after the call"))
 
 
-def _read_by_host(m: Machine, views: Iterable[BufferV], span: Span) -> None:
+def _read_by_host(m: Machine, views: Iterable[BufferV], span: Span, role: Role) -> None:
     """The op that stands for what a caller reads of memory of the host that copies are to fill.
 
     Of tensors only where an event is recorded behind the copy: whoever calls what has none may know another
     way to wait. An array that the call has made of its copy is for code of the host, which knows of no
     stream: ``return logits.to("cpu", non_blocking=True).numpy()``.
     """
+    views = list(views)
     announced: set[StreamId] = set()
     filled: set[BufferId] = set()
     fresh: set[BufferId] = set()
@@ -142,7 +143,8 @@ def _read_by_host(m: Machine, views: Iterable[BufferV], span: Span) -> None:
     used = dict.fromkeys(view for view in (*arrays, *filled_ones) if m.space(view).on_host)
     if used:
         accesses = tuple(reading(view, _RESULT) for view in used)
-        m.emit(HostAccess(m.site(span), m.lane, role=Role.AFTER_CALL, accesses=accesses, name="return"))
+        name = "yield" if role is Role.AFTER_YIELD else "return"
+        m.emit(HostAccess(m.site(span), m.lane, role=role, accesses=accesses, name=name))
 
 
 def _announces(event: Event) -> bool:
@@ -245,6 +247,7 @@ def consume(m: Machine, views: Iterable[BufferV], span: Span) -> None:
     Or filled for it, where the current stream waits for that: ``yield self.page``.
     """
     given = list(views)
+    _read_by_host(m, (view for view in given if view.flavor is Flavor.ARRAY), span, Role.AFTER_YIELD)
     filled = _filled_aside(m)
     aside = dict.fromkeys((*_made_aside(m, given), *(view for view in given if view.id in filled)))
     used = tuple(reading(view, _RESULT) for view in aside)
