@@ -192,8 +192,8 @@ def _of_memory(one: fx.MemoryEffect) -> str:
             order = f", in order of {_stream(stream)}" if stream else ""
             wide = "; was seen to wait for the whole device" if device_wide else ""
             return f"frees {_receiver(buffer)}{order}{wide}"
-        case fx.Pins(buffer):
-            return f"page-locks `{buffer}`"
+        case fx.Pins(buffer, block):
+            return f"page-locks `{buffer}`" + (" until the block is left" if block else "")
         case fx.Unpins(buffer):
             return f"ends the page-locking of `{buffer}`; was seen to wait for the whole device"
         case fx.GlobalMemory(module, name):

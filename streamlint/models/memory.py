@@ -57,6 +57,8 @@ class Pins:
     """Page-locks memory that exists (``cudaHostRegister``)."""
 
     buffer: str
+    block: bool = False
+    """It gives a context, and ends when its block is left: ``with cuda.pinned(rows):`` of Numba."""
 
 
 @frozen()

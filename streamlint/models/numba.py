@@ -99,7 +99,7 @@ NUMBA = Framework(
         Api("mapped_array", "shape dtype strides order stream portable wc", (_MAPPED,)),
         Api("mapped_array_like", "ary stream portable wc", (_MAPPED,)),
         Api("managed_array", "shape dtype strides order stream attach_global", (Allocates(Space.MANAGED),)),
-        Api("pinned", "*arylist", (Pins("arylist"),)),
+        Api("pinned", "*arylist", (Pins("arylist", block=True),)),
         Api("defer_cleanup", "", (Pure(),)),
         *(Api(name, "functor", (Makes(f"numba.cuda.{name}()"),)) for name in ("Reduce", "reduce")),
         *(Api(f"{name}()", "arr size res init stream", (_REDUCES,)) for name in ("Reduce", "reduce")),

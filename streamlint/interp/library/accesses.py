@@ -8,10 +8,19 @@ from typing_extensions import assert_never
 
 from streamlint.interp.library import copies, handoffs, making, memory, operations
 from streamlint.interp.state import symbols
-from streamlint.interp.state.values import NONE, BufferV, ConstV, TupleV, Value, symbol_of
+from streamlint.interp.state.values import (
+    NONE,
+    BufferV,
+    ConstV,
+    ContextKind,
+    ContextV,
+    TupleV,
+    Value,
+    symbol_of,
+)
 from streamlint.models import members
 from streamlint.models import schema as fx
-from streamlint.trace import Access, Doubt, HostAccess, KeepAlive, Launch, Mode, Purpose, Space, SyncDevice
+from streamlint.trace import Access, Doubt, HostAccess, KeepAlive, Launch, Mode, Space
 
 if TYPE_CHECKING:
     from streamlint.interp.library.call import Call
@@ -76,13 +85,12 @@ def of_memory(call: Call, effect: fx.MemoryEffect) -> Value | None:
         case fx.Frees():
             memory.free(call, effect)
             return None
-        case fx.Pins(buffer):
-            for pinned in call.buffers(buffer):
-                m.set_space(pinned, Space.PINNED)
-            return None
-        case fx.Unpins():
-            at, by = m.site(span), call.name()
-            m.emit(SyncDevice(at, m.lane, memory.OBSERVED, device=m.device, name=by, purpose=Purpose.ASIDE))
+        case fx.Pins(buffer, block):
+            views = call.buffers(buffer)
+            memory.pin(m, views)
+            return ContextV(ContextKind.PINNED, TupleV(tuple(views)), call.lib) if block else None
+        case fx.Unpins(buffer):
+            memory.unpin(m, call.buffers(buffer), span, call.name())
             return None
         case fx.GlobalMemory(module, name):
             variable = (symbol_of(call.value(one)) for one in (*module, name))

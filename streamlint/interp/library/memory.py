@@ -39,6 +39,7 @@ from streamlint.trace import (
     Alloc,
     AllocKind,
     Doubt,
+    Evidence,
     Free,
     FreeKind,
     HostAccess,
@@ -55,7 +56,7 @@ from streamlint.trace import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from streamlint.interp.library.call import Call
     from streamlint.interp.state.machine import Machine
@@ -369,6 +370,19 @@ def _pool_number(call: Call, pool: Value) -> int:
     """Which pool it is: 0 where the library has one, ``cupyx.empty_pinned(shape)``."""
     known = call.m.life.pools
     return 0 if pool == NONE else known.setdefault(symbol_of(pool), len(known) + 1)
+
+
+def pin(m: Machine, views: Iterable[BufferV]) -> None:
+    """``cudaHostRegister(rows)``: that shows where it is."""
+    for view in views:
+        m.buffers[view.id] = replace(m.buffers[view.id], space=Space.PINNED, residence=Evidence.SHOWN)
+        m.forms.unpinned.discard(view.id)
+
+
+def unpin(m: Machine, views: Iterable[BufferV], span: Span, name: str) -> None:
+    """``cudaHostUnregister(rows)`` waits for the device, as was seen; then it is pageable again."""
+    m.emit(SyncDevice(m.site(span), m.lane, OBSERVED, device=m.device, name=name, purpose=Purpose.ASIDE))
+    m.forms.unpinned.update(view.id for view in views)
 
 
 def free(call: Call, effect: fx.Frees) -> None:

@@ -12,7 +12,9 @@ from streamlint.interp.library import (
     devices,
     graphs,
     grouped,
+    memory,
     stream_values,
+    tensors,
     threads,
 )
 from streamlint.interp.state import flavors, names, symbols
@@ -100,6 +102,9 @@ class _Restore:
             case ContextKind.COALESCED:
                 if not m.cut:
                     collectives.has_coalesced(m, self.value, self.span)
+            case ContextKind.PINNED:
+                if not m.cut:
+                    memory.unpin(m, tensors.buffers_in(m, [self.value.value]), self.span, "leaving the block")
             case ContextKind.ALLOCATOR:
                 m.allocator = self.allocator
             case ContextKind.STREAM | ContextKind.DEVICE | ContextKind.NULL:
@@ -167,7 +172,7 @@ def enter(m: Machine, value: Value, span: Span) -> tuple[Value, _Restore]:
         case ContextKind.STACK:
             m.stacks[context] = restore.stacked
             return context, restore
-        case ContextKind.SYNC_ON_EXIT:
+        case ContextKind.SYNC_ON_EXIT | ContextKind.PINNED:
             return context.value, restore
         case ContextKind.COALESCED:
             return collectives.coalesces(m, context), restore

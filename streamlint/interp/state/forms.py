@@ -36,6 +36,8 @@ class Forms:
     """How many elements tensors have, where a factory was told one number: ``torch.empty(nbytes)``."""
     emptied: set[BufferId] = field(default_factory=set)
     """Tensors whose memory was given back: ``x.untyped_storage().resize_(0)``."""
+    unpinned: set[BufferId] = field(default_factory=set)
+    """Memory of the host that was page-locked, and is not any more: ``with cuda.pinned(rows):`` was left."""
     zero: set[Symbol] = field(default_factory=set)
     """Sizes of what was given back ..."""
     positive: set[Symbol] = field(default_factory=set)

@@ -309,7 +309,8 @@ class Machine(Path):
         return BufferV(number, WHOLE, flavor)
 
     def space(self, view: BufferV) -> Space:
-        return self.buffers[view.id].space
+        # What was page-locked for a while, the trace has as that: copies that began then are asynchronous.
+        return Space.PAGEABLE if view.id in self.forms.unpinned else self.buffers[view.id].space
 
     def set_space(self, view: BufferV, space: Space) -> None:
         self.buffers[view.id] = replace(self.buffers[view.id], space=space)

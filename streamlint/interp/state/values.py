@@ -235,6 +235,7 @@ class ContextKind(Enumeration):
     STACK = "ExitStack"
     CAPTURE = "capture"
     SYNC_ON_EXIT = "synchronize on exit"
+    PINNED = "page-locked memory"
     CLOSING = "close on exit"
     WAITING = "the current stream waits on exit"
     GROUP = "group of communication"
