@@ -57,6 +57,7 @@ from streamlint.trace.regions import (
     covers,
     overlap,
 )
+from streamlint.trace.spellings import Named, Spelling, Spellings
 from streamlint.trace.things import (
     CURRENT_DEVICE,
     MAIN_LANE,
@@ -82,15 +83,12 @@ from streamlint.trace.things import (
     Monitor,
     MonitorId,
     MonitorKind,
-    Named,
     OpId,
     Origin,
     Passed,
     Purpose,
     Site,
     Space,
-    Spelling,
-    Spellings,
     Stream,
     StreamChoice,
     StreamId,

@@ -6,6 +6,7 @@ from dataclasses import field
 from typing import TypeAlias, TypeGuard
 
 from streamlint.frozen import Enumeration, frozen
+from streamlint.trace.spellings import Spellings
 from streamlint.trace.things import (
     MAIN_LANE,
     Access,
@@ -26,7 +27,6 @@ from streamlint.trace.things import (
     MonitorId,
     Purpose,
     Site,
-    Spellings,
     Stream,
     StreamChoice,
     StreamId,
