@@ -19,7 +19,7 @@ from streamlint.models.schema import Role
 from streamlint.trace import Evidence, Space
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from streamlint.interp.state.project import Project
     from streamlint.source import Span
@@ -226,9 +226,11 @@ def uses(project: Project, function: ir.Function) -> dict[str, Fact]:
 
 def _uses(project: Project, function: ir.Function) -> dict[str, Fact]:
     found: dict[str, list[Fact]] = {}
-    for node in ir.walk(function.body):
-        for name, fact in _use(project, function.module, node):
-            found.setdefault(name, []).append(fact)
+    names = Names(project, function.module)
+    told = (each for test in _always_told(function.body) for each in _told(names, test))
+    used = (each for node in ir.walk(function.body) for each in _use(project, function.module, node))
+    for name, fact in (*told, *used):
+        found.setdefault(name, []).append(fact)
     return {name: surest(facts) for name, facts in found.items()}
 
 
@@ -256,12 +258,25 @@ def _use(project: Project, module: str, node: object) -> Iterable[tuple[str, Fac
                         yield name, PLAIN.at_most(Evidence.INFERRED)
                     case _:
                         pass
-        case ir.Assert(test=test):
-            yield from _told(Names(project, module), test)
-        case ir.If(test=ir.Unary(op="not", operand=test), body=(ir.Raise(), *_)):
-            yield from _told(Names(project, module), test)
         case _:
             pass
+
+
+def _always_told(body: Sequence[ir.Stmt]) -> Iterator[ir.Expr]:
+    """Tests that all calls of a function have passed which go on: ``assert x.is_cuda``.
+
+    Not those behind ``if isinstance(x, torch.Tensor): return list(x)``, which tell of other calls.
+    """
+    for statement in body:
+        match statement:
+            case ir.Assert(test=test) | ir.If(test=ir.Unary(op="not", operand=test), body=(ir.Raise(), *_)):
+                yield test
+            case ir.With(body=inside):
+                yield from _always_told(inside)
+            case _:
+                pass
+        if any(isinstance(node, ir.Return) for node in ir.walk((statement,))):
+            return
 
 
 def _told(names: Names, test: ir.Expr) -> Iterable[tuple[str, Fact]]:

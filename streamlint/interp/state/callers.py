@@ -11,6 +11,7 @@ from streamlint.interp.state.values import BufferV, EventV, Flavor, FuncV, HeapV
 from streamlint.models.schema import Lib
 from streamlint.trace import (
     Access,
+    Alloc,
     BufferId,
     Copy,
     Doubt,
@@ -22,7 +23,6 @@ from streamlint.trace import (
     HostEffect,
     Launch,
     Mode,
-    Origin,
     Record,
     Role,
     Site,
@@ -124,7 +124,8 @@ def _read_by_host(m: Machine, views: Iterable[BufferV], span: Span, role: Role) 
     views = list(views)
     announced: set[StreamId] = set()
     filled: set[BufferId] = set()
-    fresh: set[BufferId] = set()
+    copied: set[BufferId] = set()
+    made: set[BufferId] = set()
     for op in reversed(m.ops):
         match op:
             case Record() if _announces(m.events[op.event]):
@@ -132,11 +133,14 @@ def _read_by_host(m: Machine, views: Iterable[BufferV], span: Span, role: Role) 
             case Copy(host=HostEffect.ASYNC):
                 if op.stream in announced:
                     filled.add(op.dst.buffer)
-                elif op.at.call == m.call and m.buffers[op.dst.buffer].origin is Origin.RESULT:
-                    fresh.add(op.dst.buffer)
+                elif op.at.call == m.call:
+                    copied.add(op.dst.buffer)
+            case Alloc() if op.at.call == m.call:
+                made.add(op.buffer)
             case _:
                 pass
-    arrays = dict.fromkeys(view for view in views if view.id in fresh and view.flavor is Flavor.ARRAY)
+    own = copied & made
+    arrays = dict.fromkeys(view for view in views if view.id in own and view.flavor is Flavor.ARRAY)
     for view in arrays:
         m.buffers[view.id] = replace(m.buffers[view.id], in_array=True)
     filled_ones = (view for view in views if view.id in filled)
