@@ -12,10 +12,11 @@ from streamlint import ir
 from streamlint.frozen import frozen
 from streamlint.interp.facts import classes, constructors, decorators, given_classes
 from streamlint.interp.facts.relevance import queues_work
-from streamlint.interp.library import hooks, threads
+from streamlint.interp.library import hooks
 from streamlint.interp.state.budgets import Most
 from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.scope import Target
+from streamlint.interp.state.values import ClassV
 from streamlint.models import python
 from streamlint.models.autograd import SAVED_TENSORS_HOOKS
 
@@ -91,7 +92,7 @@ def methods_of(project: Project, cls: ir.ClassDecl) -> Methods:
 def _methods_of(project: Project, cls: ir.ClassDecl) -> Methods:
     found = classes.methods(project, cls)
     makers = constructors.constructing(project, cls)
-    kept = _kept(makers)
+    kept = _kept(project, makers)
     saving = _of_saved_tensors(project, cls, found)
     registered = frozenset().union(*(_registered(decl, found.keys()) for decl in found.values()))
     called = {name: [found[other] for other in decl.members & found.keys()] for name, decl in found.items()}
@@ -120,7 +121,7 @@ def _methods_of(project: Project, cls: ir.ClassDecl) -> Methods:
 def _of_thread(project: Project, cls: ir.ClassDecl, methods: Mapping[str, ir.FunctionDecl]) -> frozenset[str]:
     """``class Loader(Thread)`` whose constructor says ``self.start()``"""
     starts = any("start" in decl.called & decl.members for decl in methods.values())
-    return frozenset({"run"} if starts and threads.is_thread_class(project, cls) else ())
+    return frozenset({"run"} if starts and classes.is_thread(project, cls) else ())
 
 
 def _of_saved_tensors(
@@ -193,8 +194,12 @@ def _given_to(
     )
 
 
-def _kept(makers: Sequence[ir.FunctionDecl]) -> dict[str, frozenset[str]]:
-    """Which attributes an attribute holds, or got, once made: ``self.copier = Copier(self.pages)``."""
+def _kept(project: Project, makers: Sequence[ir.FunctionDecl]) -> dict[str, frozenset[str]]:
+    """Which attributes an attribute holds, or got, once made: ``self.copier = Copier(self.pages)``.
+
+    Who puts something into a queue of a thread has it work on what else that was given:
+    ``Writer(self.table, self.updates)`` of a class derived from ``Thread``.
+    """
     kept: dict[str, frozenset[str]] = {}
     for maker in makers:
         function = ir.code_of(maker)
@@ -206,15 +211,26 @@ def _kept(makers: Sequence[ir.FunctionDecl]) -> dict[str, frozenset[str]]:
                 case ir.Assign(
                     targets=(ir.Attr(value=ir.Name(id=owner), name=name),), value=ir.Call() as call
                 ) if owner == receiver:
-                    given = (part for part in ir.walk(call.args) if isinstance(part, ir.Attr))
-                    kept[name] = frozenset(
-                        part.name
-                        for part in given
-                        if isinstance(part.value, ir.Name) and part.value.id == receiver
-                    )
+                    kept[name] = kept.get(name, frozenset()) | _given_of(call, receiver)
+                case ir.Call(func=ir.Name(id=made)) if _is_thread(project, maker, made):
+                    given = _given_of(node, receiver)
+                    kept.update({name: kept.get(name, frozenset()) | given for name in given})
                 case _:
                     pass
     return kept
+
+
+def _given_of(call: ir.Call, receiver: str) -> frozenset[str]:
+    """Attributes of the object that a call gets."""
+    given = (part for part in ir.walk(call.args) if isinstance(part, ir.Attr))
+    return frozenset(
+        part.name for part in given if isinstance(part.value, ir.Name) and part.value.id == receiver
+    )
+
+
+def _is_thread(project: Project, maker: ir.FunctionDecl, name: str) -> bool:
+    made = project.member(maker.module, name)
+    return isinstance(made, ClassV) and classes.is_thread(project, made.decl)
 
 
 def _with_kept(own: frozenset[str], kept: Mapping[str, frozenset[str]]) -> frozenset[str]:

@@ -294,6 +294,11 @@ def is_tensor(project: Project, cls: ir.ClassDecl) -> bool:
     return not TENSORS.isdisjoint(bases_outside(project, cls))
 
 
+def is_thread(project: Project, cls: ir.ClassDecl, of: frozenset[str] = python.THREADS) -> bool:
+    """Whether it is derived from ``threading.Thread``: a thread calls its ``run``."""
+    return not of.isdisjoint(bases_outside(project, cls))
+
+
 def extends_library(project: Project, cls: ir.ClassDecl) -> bool:
     """Whether what it inherits out of sight is all of libraries in the tables: ``class Loader(DataLoader)``.
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.frozen import frozen
-from streamlint.interp.facts import decorators, touching
+from streamlint.interp.facts import classes, decorators, touching
 from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.values import ClassV, FuncV
 from streamlint.models import host, vocabulary
@@ -141,7 +141,8 @@ def _partners_of_threads(project: Project, module: ir.Module, cls: ir.ClassDecl)
     """Methods that put something into a queue of a class whose thread works on streams, or take it out.
 
     ``Thread(target=self._run)``, and ``def launch(self, job): self._jobs.put(job)``. Or ``Thread(target=fill,
-    args=(self.ready, self.stream))``, and ``def __next__(self): return self.ready.get()``.
+    args=(self.ready, self.stream))``, and ``def __next__(self): return self.ready.get()``. Or it makes
+    a thread of a class: ``self.writer = Writer(self.table, self.updates)``.
     """
     bodies = {**module.functions, **cls.methods}
     handed = {
@@ -149,9 +150,26 @@ def _partners_of_threads(project: Project, module: ir.Module, cls: ir.ClassDecl)
         for decl in cls.methods.values()
         for name in (decl.members & cls.methods.keys() | decl.names & module.functions.keys()) - decl.called
     }
-    if not any(touching.touches(project, decl) for decl in _with_those_called(handed, bodies)):
+    run = _with_those_called(handed, bodies) | _bodies_of_threads(project, module, cls)
+    if not any(touching.touches(project, decl) for decl in run):
         return set()
     return {decl for decl in cls.methods.values() if not _USES_QUEUES.isdisjoint(decl.called)}
+
+
+def _bodies_of_threads(project: Project, module: ir.Module, cls: ir.ClassDecl) -> set[ir.FunctionDecl]:
+    """What threads do whose class a method of another one calls: ``run``, and what that calls."""
+    names = frozenset().union(*(decl.called - decl.members for decl in cls.methods.values()))
+    found: set[ir.FunctionDecl] = set()
+    for name in sorted(names):
+        match project.member(module.name, name):
+            case ClassV(made) if made is not cls and classes.is_thread(project, made):
+                found |= _with_those_called({_RUN}, classes.methods(project, made))
+            case _:
+                pass
+    return found
+
+
+_RUN = "run"
 
 
 def _with_those_called(
@@ -159,7 +177,7 @@ def _with_those_called(
 ) -> set[ir.FunctionDecl]:
     """Functions, and those that they call: ``for rows in source: self.ready.put(self._upload(rows))``."""
     found: set[ir.FunctionDecl] = set()
-    waiting = sorted(names)
+    waiting = sorted(names & bodies.keys())
     while waiting:
         decl = bodies[waiting.pop()]
         if decl not in found:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from streamlint.frozen import replace
 from streamlint.interp.facts import classes
-from streamlint.interp.library import threads
 from streamlint.interp.state.values import ConstV, FuncV, HeapV, PartialV, Shape, Value
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ def make(m: Machine) -> HeapV:
 
 def made_of(m: Machine, decl: ir.ClassDecl, args: list[Value], kwargs: dict[str, Value]) -> HeapV | None:
     """An object of a class that is derived from ``threading.local``; None of any other class."""
-    if not threads.is_thread_class(m.project, decl, frozenset({PATH})):
+    if not classes.is_thread(m.project, decl, frozenset({PATH})):
         return None
     made = m.new_object(Shape.INSTANCE, role=_ROLE, cls=decl)
     constructor = classes.lookup(m, decl, "__init__")

@@ -39,7 +39,6 @@ from streamlint.trace import MAIN_LANE, Callback, Doubt, Join, LaneId, MonitorKi
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
-    from streamlint.interp.state.project import Project
     from streamlint.interp.state.symbols import Symbol
     from streamlint.interp.state.values import DeviceV
     from streamlint.source import Span
@@ -80,30 +79,18 @@ def is_thread(m: Machine, value: HeapV) -> bool:
 def is_method(m: Machine, value: HeapV, name: str) -> bool:
     """Whether a method is that of ``threading.Thread``, from which the class is derived."""
     cls = m.heap[value.id].cls
-    return cls is not None and name in python.THREAD_METHODS and is_thread_class(m.project, cls)
+    return cls is not None and name in python.THREAD_METHODS and classes.is_thread(m.project, cls)
 
 
 def class_of_body(m: Machine, func: FuncV) -> ir.ClassDecl | None:
     """The class of which it is what a thread does: its ``run``."""
     cls = m.heap[func.receiver.id].cls if isinstance(func.receiver, HeapV) else None
     is_run = cls is not None and func.name.rpartition(".")[2] == "run"
-    return cls if cls is not None and is_run and is_thread_class(m.project, cls) else None
-
-
-def is_thread_class(project: Project, cls: ir.ClassDecl, of: frozenset[str] = python.THREADS) -> bool:
-    """Whether a class is derived from ``threading.Thread``: a thread calls its ``run``."""
-    bases = ((one.module, *base.partition(".")) for one in project.ancestors(cls)[0] for base in one.bases)
-    for module, head, dot, rest in bases:
-        match project.member(module, head):
-            case ApiV(path) if f"{path}{dot}{rest}" in of:
-                return True
-            case _:
-                pass
-    return False
+    return cls if cls is not None and is_run and classes.is_thread(m.project, cls) else None
 
 
 def shares_process(m: Machine, cls: ir.ClassDecl) -> bool:
-    return not is_thread_class(m.project, cls, python.PROCESSES)
+    return not classes.is_thread(m.project, cls, python.PROCESSES)
 
 
 def _is_process(m: Machine, thread: HeapV) -> bool:

@@ -1,6 +1,7 @@
 """Functions without whose result nothing is done: ``page = self._next()``, then ``if page is None: return``.
 
-That they give something is the way on. What stands against it in them is explored behind it.
+That they give something is the way on. What stands against it in them is explored behind it. So it is that a
+generator yields: who walks it does nothing otherwise.
 """
 
 from __future__ import annotations
@@ -39,15 +40,24 @@ def is_needed(caller: Frame) -> bool:
     return caller.needed is not None and caller.needed is caller.calling
 
 
-def first_arm(frame: Frame, body: tuple[ir.Stmt, ...]) -> bool | None:
-    """Whether the arm of a test is run first in a function that is to give something, if it ends that."""
-    match body:
+def first_arm(frame: Frame, s: ir.If) -> bool | None:
+    """Whether the arm of a test is run first in a function that is to give something, if it ends that.
+
+    In a generator it is if that arm yields: ``if torch.is_tensor(value): yield name, value``.
+    """
+    if frame.code is not None and frame.code.is_generator and _yields(s.body) != _yields(s.orelse):
+        return _yields(s.body)
+    match s.body:
         case [*_, ir.Return(value=None | ir.Const(value=None))] if frame.gives:
             return False
         case [*_, ir.Return()] if frame.gives:
             return True
         case _:
             return None
+
+
+def _yields(body: tuple[ir.Stmt, ...]) -> bool:
+    return any(isinstance(node, ir.Yield) for node in ir.walk(body))
 
 
 def first_choice(frame: Frame, e: ir.Choice) -> bool | None:

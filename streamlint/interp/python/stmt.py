@@ -204,7 +204,7 @@ def _first_arm(m: Machine, s: ir.If) -> bool | None:
     if m.frame.wanted is not None and (given := _given_at_once(s.body)) is not None:
         # As in ``if rows.numel() < self.least: return True``.
         return given == m.frame.wanted
-    if (first := going_on.first_arm(m.frame, s.body)) is not None:
+    if (first := going_on.first_arm(m.frame, s)) is not None:
         return first
     leaves = not s.orelse and (_only_leaves(m, s) or (m.constructing and _leaves_constructor(m, s.body)))
     return False if leaves else None
