@@ -213,7 +213,7 @@ def _passes(
         mark = lifetime.mark(m)
         yield turn
         turn += 1
-    if turns and not whole and lifetime.came_back(m, mark):
+    if turns and not whole and lifetime.may_be_given_again(m, mark, begin):
         yield turn
     m.numbers.around = max(m.numbers.around, around)
 

@@ -201,6 +201,23 @@ def came_back(m: Machine, since: tuple[int, int]) -> bool:
     )
 
 
+def may_be_given_again(m: Machine, since: tuple[int, int], begin: int) -> bool:
+    """Whether what has gone back since a mark may be what the next pass of a loop allocates.
+
+    Its passes have allocated something of that kind since it began: one that only puts things away
+    (``state[p][k] = host[p, k]``) gets nothing.
+    """
+    ops, buffers = since
+    gone = {
+        m.buffers[op.buffer].space.on_host
+        for op in m.ops[ops:]
+        if isinstance(op, Free) and op.kind is FreeKind.DROPPED and op.buffer < buffers
+    }
+    return bool(gone) and any(
+        isinstance(op, Alloc) and m.buffers[op.buffer].space.on_host in gone for op in m.ops[begin:]
+    )
+
+
 def was_lent(m: Machine, before: AbstractSet[BufferId]) -> bool:
     """Whether other memory than ``before`` went to the caller, who holds one at a time.
 
