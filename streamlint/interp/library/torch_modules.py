@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp.facts import known, touching
+from streamlint.interp.facts import classes, known, touching
 from streamlint.interp.facts.kinds import Kind
 from streamlint.interp.library import hooks, module_memory, moved_modules, tensors, unresolved
 from streamlint.interp.state import arguments, names, symbols
@@ -42,7 +42,13 @@ if TYPE_CHECKING:
     from streamlint.source import Span
 
 
-_INHERITED = model.MODULE_RETURNS_SELF | model.FORWARD_HOOKS | model.MODULE_TREE.keys() | {model.MODULE_STATE}
+_INHERITED = (
+    model.MODULE_RETURNS_SELF
+    | model.FORWARD_HOOKS
+    | model.GIVES_OF_MODULE
+    | model.MODULE_TREE.keys()
+    | {model.MODULE_STATE}
+)
 
 
 def is_module(m: Machine, view: BufferV, method: str) -> bool:
@@ -176,8 +182,25 @@ def has_no_parameters(m: Machine, module: Value, kwargs: dict[str, Value]) -> bo
             path, plain = m.heap[module.id].kind, False
         case _:
             return False
+    if plain or names.settle(m, kwargs.get("recurse", NONE)) != FALSE:
+        return plain
     holds = path == model.SEQUENCE or path in model.MODULE_CONTAINERS
-    return plain or (holds and names.settle(m, kwargs.get("recurse", NONE)) == FALSE)
+    return holds or (isinstance(module, HeapV) and _only_holds_parts(m, m.heap[module.id]))
+
+
+def _only_holds_parts(m: Machine, held: HeapObject) -> bool:
+    """Whether a module of the program has been given other modules, and nothing that may be a parameter.
+
+    ``self.gate = Gate(width); self.up = nn.Linear(width, width)``
+    """
+    if held.cls is None or not m.project.ancestors(held.cls)[1]:
+        return False
+    if set(classes.bases_outside(m.project, held.cls)) != {model.MODULE}:
+        return False
+    values = (names.settle(m, value) for value in held.attrs.values())
+    return not any(
+        isinstance(value, BufferV) or (isinstance(value, SymV) and not is_made(m, value)) for value in values
+    )
 
 
 def is_layer(module: SymV) -> bool:
