@@ -51,8 +51,16 @@ def orders_for_others(
     It may do so by others of its object: what ``next(self.source)`` and ``self.source.step()`` do is not
     what its own class has by that name. Nor is what another process runs.
     """
-    names = frozenset().union(*(one.names for one in _steps_of(decl, methods)))
+    names = frozenset().union(*(_of_calls(one) for one in _steps_of(decl, methods)))
     return orders(module, names) and not _gives_up_stream(decl, methods)
+
+
+def _of_calls(decl: ir.FunctionDecl) -> frozenset[str]:
+    """The names of a function that may be what it calls, or hands on to be called: ``stream.synchronize``.
+
+    ``query`` of ``def score(self, query, key)`` is none, nor ``done`` of ``self.done = torch.cuda.Event()``.
+    """
+    return decl.names - decl.variables - decl.keywords - (decl.own - decl.called)
 
 
 def _steps_of(decl: ir.FunctionDecl, methods: Mapping[str, ir.FunctionDecl]) -> set[ir.FunctionDecl]:
