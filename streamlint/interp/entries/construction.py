@@ -129,7 +129,7 @@ class Construction:
         made = self._complete(m)
         before = repetition.state(m, made)
         try:
-            unseen_caller.call_outside(m, FuncV(decl, None, made), 1)
+            unseen_caller.call_outside(m, classes.bound(m, made, FuncV(decl)), 1)
         except PathEnds:
             return _Begun(made, before, ended=True)
         return _Begun(made, before)

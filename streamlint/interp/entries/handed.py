@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from streamlint.frozen import frozen, replace
 from streamlint.interp.entries.pairs import methods_of
 from streamlint.interp.entries.runs import PAIR_PATHS
-from streamlint.interp.facts import decorators, joins
+from streamlint.interp.facts import classes, decorators, joins
 from streamlint.interp.library import handles
 from streamlint.interp.python import unseen_caller
 from streamlint.interp.state.budgets import Most
@@ -61,7 +61,7 @@ def of_method(
     def call(m: Machine) -> None:
         made = construction.make(m)
         m.call = 1
-        unseen_caller.call_outside(m, FuncV(decl, None, made), 1)
+        unseen_caller.call_outside(m, classes.bound(m, made, FuncV(decl)), 1)
 
     methods = methods_of(project, construction.cls).by_name
     # flush() of who makes the handles: its callers may call that in between.
@@ -119,7 +119,7 @@ def _call_methods(m: Machine, cls: ir.ClassDecl, order: _Order) -> None:
         raise PathEnds
     for number, decl in enumerate(order, m.call + 1):
         m.call = number
-        unseen_caller.call_outside(m, FuncV(decl, None, handle), number)
+        unseen_caller.call_outside(m, classes.bound(m, handle, FuncV(decl)), number)
 
 
 def _orders(module: ir.Module, methods: Methods) -> Iterator[_Order]:

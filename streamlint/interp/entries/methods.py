@@ -36,7 +36,7 @@ from streamlint.interp.library import hooks
 from streamlint.interp.python import unseen_caller
 from streamlint.interp.state import lifetime
 from streamlint.interp.state.budgets import Most
-from streamlint.interp.state.values import ClassV, FuncV, HeapV
+from streamlint.interp.state.values import FuncV, HeapV
 from streamlint.models import vocabulary
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def _repeat(m: Machine, made: HeapV, decl: ir.FunctionDecl, before: repetition.S
     following = repetition.until_repeated(
         m, made, lambda number: _call_anew(m, made, decl, number), 1, before
     )
-    if hooks.begins_anew(m, FuncV(decl, None, made), following):
+    if hooks.begins_anew(m, classes.bound(m, made, FuncV(decl)), following):
         _call_anew(m, made, decl, following)
 
 
@@ -223,7 +223,7 @@ def _call_anew(m: Machine, made: HeapV, decl: ir.FunctionDecl, number: int) -> N
 
 def _call(m: Machine, made: HeapV, decl: ir.FunctionDecl, number: int) -> None:
     m.call = number
-    unseen_caller.call_outside(m, FuncV(decl, None, made), number)
+    unseen_caller.call_outside(m, classes.bound(m, made, FuncV(decl)), number)
 
 
 def left(project: Project, module: ir.Module, construction: Construction, told: Told) -> Iterator[Entry]:
@@ -235,12 +235,11 @@ def left(project: Project, module: ir.Module, construction: Construction, told: 
             continue
 
         def body(m: Machine, decl: ir.FunctionDecl = decl) -> None:
-            static = decorators.is_static(decl)
-            made = None if static else construction.make(m)
+            method = FuncV(decl)
+            if not decorators.is_static(decl):
+                method = classes.bound(m, construction.make(m), method)
             m.call = 1
-            unseen_caller.call_outside(
-                m, FuncV(decl, None, ClassV(cls) if decorators.is_of_class(decl) else made), 1
-            )
+            unseen_caller.call_outside(m, method, 1)
 
         yield Entry(
             decl.qualname,

@@ -13,7 +13,7 @@ from streamlint.frozen import replace
 from streamlint.interp.entries.methods import sequence
 from streamlint.interp.entries.pairs import methods_of
 from streamlint.interp.entries.runs import PAIR_PATHS
-from streamlint.interp.facts import touching
+from streamlint.interp.facts import classes, touching
 from streamlint.interp.python import unseen_caller
 from streamlint.interp.state.budgets import Most
 from streamlint.interp.state.values import FuncV
@@ -55,7 +55,7 @@ def of_class(project: Project, module: ir.Module, construction: Construction, to
             for first in range(1, 2 * BATCHES, 2):
                 unseen_caller.call_backward(m, first, decl.span)
                 m.call = first + 1
-                unseen_caller.call_outside(m, FuncV(decl, None, made), first + 1)
+                unseen_caller.call_outside(m, classes.bound(m, made, FuncV(decl)), first + 1)
             unseen_caller.call_backward(m, 2 * BATCHES + 1, decl.span)
 
         entry = sequence(project, module, construction, [decl], methods, repeat=False)

@@ -46,6 +46,15 @@ def lookup(m: Machine, decl: ir.ClassDecl, name: str) -> Value | None:
     return None
 
 
+def bound(m: Machine, made: HeapV, method: FuncV) -> FuncV:
+    """A method as it is read from an object: it gets that, its class (``@classmethod``), or neither."""
+    if decorators.is_static(method.function):
+        return method
+    owner = m.heap[made.id].cls
+    gets = ClassV(owner) if owner is not None and decorators.is_of_class(method.function) else made
+    return FuncV(method.function, method.closure, gets)
+
+
 def methods(project: Project, decl: ir.ClassDecl) -> dict[str, ir.FunctionDecl]:
     """The methods of a class, inherited ones too, as lookup finds them."""
     found: dict[str, ir.FunctionDecl] = {}

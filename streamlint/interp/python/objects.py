@@ -229,10 +229,7 @@ def _instance_attribute(m: Machine, value: HeapV, name: str, span: Span) -> Valu
         return fields.table(m, value)
     member = classes.lookup(m, held.cls, name)
     if isinstance(member, FuncV):
-        if decorators.is_static(member.function):
-            return member
-        of_class = decorators.is_of_class(member.function)
-        bound = FuncV(member.function, member.closure, ClassV(held.cls) if of_class else value)
+        bound = classes.bound(m, value, member)
         return m.python.call(m, bound, [], {}, span) if decorators.is_property(member.function) else bound
     if member is not None and not classes.is_set_by_keyword(m, held.cls, name, member):
         return member
@@ -352,6 +349,7 @@ def set_attribute(m: Machine, value: Value, name: str, new: Value, span: Span) -
                 threads.set_number(m, value, name, span)
         case ClassV(decl):
             m.set_global(f"{decl.module}:{decl.qualname}", name, new)
+            naming.rename(m, new, f"cls.{name}" if m.frame.receiver == value else f"{decl.name}.{name}")
         case ModuleV(module):
             m.set_global(module, name, new)
         case BufferV() if name == "data" and (given := _data_of(m, value, new)) is not None:

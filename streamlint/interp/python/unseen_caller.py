@@ -383,12 +383,16 @@ def _objects_in(m: Machine, value: Value) -> Iterator[HeapV]:
 
 
 def _keys(m: Machine, func: FuncV) -> dict[str, frozenset[str]]:
-    match func:
-        case FuncV(function=ir.FunctionDecl() as decl, receiver=HeapV(number)) if not m.constructing:
+    if m.constructing or not isinstance(func.function, ir.FunctionDecl):
+        return {}
+    match func.receiver:
+        case HeapV(number):
             cls = m.heap[number].cls
-            return call_keys.of(m.project, cls, decl) if cls is not None else {}
+        case ClassV(cls):
+            pass
         case _:
             return {}
+    return call_keys.of(m.project, cls, func.function) if cls is not None else {}
 
 
 def go_on(m: Machine) -> None:
