@@ -30,6 +30,9 @@ class Communicates:
     """It gives a tuple: memory of its own, like these operands (None: no memory), and the handle last."""
     source: str | None = None
     """A parameter that says which rank sends: there it only reads what others have updated."""
+    sized_by: tuple[str, ...] = ()
+    """Parameters that say how much is received. Without all of them the host waits until the stream tells,
+    when all that was queued there before is done."""
 
 
 @frozen()

@@ -2,7 +2,8 @@
 
 That stream starts after the event ``previous_event``, if one is given, and else after what is queued on the
 current stream. With ``async_finish`` the current stream does not wait for it before the event that is given
-last makes it wait; operands are kept for both streams meanwhile
+last makes it wait; operands are kept for both streams meanwhile. A dispatch that is not told by a handle, or
+by ``num_worst_tokens``, how much it receives, lets the host wait for the kernel that counts
 (https://github.com/deepseek-ai/DeepEP/blob/main/csrc/deep_ep.cpp, ``Buffer::intranode_dispatch``, and
 ``deep_ep/utils.py`` for ``EventOverlap``).
 """
@@ -19,9 +20,14 @@ _LAYOUT = "num_tokens_per_rank num_tokens_per_rdma_rank is_token_in_rank num_tok
 _HOW = "previous_event async_finish allocate_on_comm_stream"
 
 
-def _sends(name: str, params: str, reads: str, *gives: str | None) -> Api:
+def _sends(name: str, params: str, reads: str, *gives: str | None, sized_by: tuple[str, ...] = ()) -> Api:
     aside = Communicates(
-        tuple(reads.split()), group=None, flag="async_finish", after="previous_event", gives=gives
+        tuple(reads.split()),
+        group=None,
+        flag="async_finish",
+        after="previous_event",
+        gives=gives,
+        sized_by=sized_by,
     )
     return Api(name, f"{params} {_HOW}", (aside,), telling=_TOLD_BY)
 
@@ -47,6 +53,7 @@ DEEP_EP = Framework(
             f"x handle {_LAYOUT} topk_idx topk_weights expert_alignment num_worst_tokens config",
             f"x topk_idx topk_weights {_LAYOUT}",
             *("x", "topk_idx", "topk_weights", None, None),
+            sized_by=("handle", "num_worst_tokens"),
         ),
         _sends("combine", "x handle topk_weights bias config", "x topk_weights bias", "x", "topk_weights"),
     ),

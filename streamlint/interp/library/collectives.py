@@ -12,6 +12,7 @@ from streamlint.interp.state import elements, symbols
 from streamlint.interp.state.values import (
     NONE,
     BufferV,
+    ConstV,
     ContextKind,
     ContextV,
     EventV,
@@ -34,9 +35,11 @@ from streamlint.trace import (
     Launch,
     Mode,
     Origin,
+    Purpose,
     Record,
     Space,
     StreamKind,
+    SyncStream,
     Wait,
 )
 
@@ -105,6 +108,7 @@ def run(call: Call, effect: fx.Communicates) -> Value:
     if not _is_aside(call, effect):
         given = _given(call, effect)
         accesses += [Access(view.id, Mode.WRITE) for view in given.made]
+        _host_waits(call, effect, m.current_stream(Lib.TORCH).id)
         tensors.launch(m, call.span, accesses, call.name())
         _follow_group(call, effect)
         return given.with_handle(m.fresh("the handle", call.span)) if effect.gives else NONE
@@ -281,6 +285,7 @@ def _aside(call: Call, effect: fx.Communicates, accesses: list[Access], views: l
         m.emit(Wait(m.site(span), m.lane, stream=stream, event=after.id, name=call.name()))
     else:
         _waits(call, waiting=stream, other=m.current_stream(Lib.TORCH).id)
+    _host_waits(call, effect, stream)
     if call.lib is Lib.FUNCTIONAL:
         work = m.event_of(call.name(), span, Lib.DISTRIBUTED)
     else:
@@ -301,6 +306,14 @@ def _aside(call: Call, effect: fx.Communicates, accesses: list[Access], views: l
         # The process group holds on to the tensors until the collective is done.
         m.emit(KeepAlive(m.site(span), m.lane, buffer=view.id, stream=stream, name=call.name()))
     return work
+
+
+def _host_waits(call: Call, effect: fx.Communicates, stream: StreamId) -> None:
+    """Where nothing says how much is received, the host waits for what counts it, behind all else queued."""
+    m = call.m
+    if effect.sized_by and all(call.value(name) in (NONE, ConstV(0)) for name in effect.sized_by):
+        site = m.site(call.span)
+        m.emit(SyncStream(site, m.lane, stream=stream, name=call.name(), purpose=Purpose.ASIDE))
 
 
 def written(call: Call) -> Value:
