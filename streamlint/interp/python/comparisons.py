@@ -72,6 +72,9 @@ def compare(m: Machine, op: str, left: Value, right: Value, e: ir.Compare) -> Va
         case BufferV(flavor=Flavor.OPAQUE, region=(Symbol(part), *_)), ConstV() if part.startswith("."):
             # if plan.version == 0: an attribute of an unresolved result is hardly a tensor here.
             return conditions.comparison(m, op, left, right)
+        case (BufferV(), other) | (other, BufferV()) if op in ("==", "!=") and _has_text(other):
+            # getattr(output, "_fields", ()) != ("hidden_states",): no operator compares numbers with words.
+            return conditions.comparison(m, op, left, right)
         case (BufferV(flavor=flavor), _) | (_, BufferV(flavor=flavor)) if (
             op not in ("is", "is not") and flavor is not Flavor.POINTER
         ):
@@ -86,6 +89,16 @@ def compare(m: Machine, op: str, left: Value, right: Value, e: ir.Compare) -> Va
             if op in ("==", "!=", "is", "is not"):
                 conditions.against_constant(m, made, left, right)
             return made
+
+
+def _has_text(value: Value) -> bool:
+    match value:
+        case ConstV(str()):
+            return True
+        case TupleV(items):
+            return any(map(_has_text, items))
+        case _:
+            return False
 
 
 def _contents(m: Machine, value: Value) -> Value:
