@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from streamlint import ir, models
@@ -315,6 +316,12 @@ def extends_library(project: Project, cls: ir.ClassDecl) -> bool:
     """
     paths = list(bases_outside(project, cls))
     return bool(paths) and all(path.partition(".")[0] in models.ROOTS for path in paths)
+
+
+def extends_others(project: Project, cls: ir.ClassDecl) -> bool:
+    """Whether some of it comes from a package that may know of streams: none of the tables, nor of Python."""
+    roots = (path.partition(".")[0] for path in bases_outside(project, cls))
+    return any(root not in models.ROOTS and root not in sys.stdlib_module_names for root in roots)
 
 
 def bases_outside(project: Project, cls: ir.ClassDecl) -> Iterator[str]:

@@ -6,7 +6,7 @@ import sys
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from streamlint.interp.facts import makers
+from streamlint.interp.facts import classes, makers
 from streamlint.interp.library import devices, escape, graphs, processes, tensors, weakly
 from streamlint.interp.state import lifetime, names, spelling, symbols
 from streamlint.interp.state.values import (
@@ -115,7 +115,11 @@ def opaque(
         told = spelling.called(m, span) or name
         kept = _is_put_into_attribute(function)
         escape.through(m, [*values, *holds], span, told, handles=handles, records=not kept)
-    if not views and (_is_made_for_effect(m, function, of_python=of_python) or _may_wait(function)):
+    for_effect = _is_made_for_effect(m, function, of_python=of_python)
+    if for_effect and not values and (made := _inherited_by(m, function)) is not None:
+        # self._synchronize() of a base class out of sight: it has the object's streams.
+        escape.through(m, [made], span, last)
+    if not views and (for_effect or _may_wait(function)):
         m.unseen.append(len(m.ops))
     registered = _is_registered(m, function)
     if not views or (not registered and _keeps(m, last, values, launched=bool(launched))):
@@ -281,6 +285,16 @@ def _is_made_for_effect(m: Machine, function: str | Symbol, *, of_python: bool) 
         return False
     came_from = () if isinstance(function, str) else map(symbols.function_called, _givers(function))
     return not any(path == "open" or path.partition(".")[0] in sys.stdlib_module_names for path in came_from)
+
+
+def _inherited_by(m: Machine, function: str | Symbol) -> HeapV | None:
+    """The object that runs, if this is a method of it which a base class of another package has."""
+    made = m.frame.receiver
+    if isinstance(function, str) or not isinstance(made, HeapV) or function not in m.owners:
+        return None
+    cls, name = m.owners[function]
+    is_own = function == symbols.Attr(m.symbol_of_object(made), name)
+    return made if is_own and classes.extends_others(m.project, cls) else None
 
 
 def _may_wait(function: str | Symbol) -> bool:
