@@ -299,6 +299,15 @@ def reads_own(m: Machine, owner: Symbol, span: Span, *, layer: bool = False, com
         tensors.launch(m, span, accesses, "call of the module")
 
 
+def are_on_host(m: Machine, args: list[Value]) -> bool:
+    """Whether a layer is given tensors of the host: what it owns is there too, or PyTorch would refuse it.
+
+    ``self.table(ids.cpu())``
+    """
+    given = [m.space(arg) for arg in args if isinstance(arg, BufferV)]
+    return bool(given) and all(space.on_host for space in given)
+
+
 def output(m: Machine, call: int, span: Span) -> SymV:
     """What a module gives that is not seen: it has queued what computes that, on the current stream.
 

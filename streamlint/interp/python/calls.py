@@ -210,7 +210,8 @@ def _in_hooks(
     hooks.before_call(m, module, args, span)
     torch_modules.runs_parts(m, symbol, args, span)
     computes = module.computes if isinstance(module, SymV) else ""
-    torch_modules.reads_own(m, symbol, span, layer=layer, computes=computes)
+    if not computes or not torch_modules.are_on_host(m, args):
+        torch_modules.reads_own(m, symbol, span, layer=layer, computes=computes)
     return hooks.after_call(m, module, args, runs(), span)
 
 
