@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streamlint import ir
 from streamlint.frozen import frozen, replace
-from streamlint.interp.facts import default_device
+from streamlint.interp.facts import default_device, raised
 from streamlint.interp.library import (
     addresses,
     axes,
@@ -117,6 +118,8 @@ def _made(
         forms.sized(m, made, sizes)
         return made
     count = storage.elements(sizes)
+    if count == 0 and _is_raised_elsewhere(m):
+        count = None
     if count == 0:
         # torch.empty(rows, 0): no memory, which nobody can use or get.
         made = m.new_buffer("", where.space, Origin.ALLOCATED, Flavor.TORCH, None, None, where.device)
@@ -132,6 +135,19 @@ def _made(
     if count is not None:
         m.life.elements[made.id] = count
     return made
+
+
+def _is_raised_elsewhere(m: Machine) -> bool:
+    """Whether a size is zero only as the path came by nothing that raises it.
+
+    ``most = 0``, ``most = max(most, page.numel())`` for pages that do not fit, then ``torch.empty(most)``:
+    who uses that has such pages.
+    """
+    call, code = m.frame.calling, m.frame.code
+    if call is None or code is None:
+        return False
+    names = {node.id for arg in call.args for node in ir.walk(arg.value) if isinstance(node, ir.Name)}
+    return not names.isdisjoint(raised.variables(m.project, code))
 
 
 def _where(m: Machine, kwargs: dict[str, Value], like: BufferV | None, span: Span) -> _Where:
