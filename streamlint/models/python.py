@@ -163,6 +163,9 @@ TAKES_ONE = frozenset({"pop", "popleft"})
 TAKES_KEY = frozenset({"get", "pop", "setdefault", "__getitem__"})
 """Methods of containers whose first argument is the key of an element."""
 
+GIVES_KEY = frozenset(one.__name__ for one in (int, str, tuple, frozenset, repr))
+"""What gives the same key for the same, as in ``self.slots[int(layer)]``."""
+
 CONTAINERS = frozenset(
     one.__name__
     for one in (

@@ -107,6 +107,8 @@ def _in(key: ir.Expr) -> Iterator[str]:
                 waiting += [left, right]
             case ir.Seq(items=items):
                 waiting += items
+            case ir.Call(func=ir.Name(id=name), args=args) if name in python.GIVES_KEY:
+                waiting += [arg.value for arg in args]
             case _:
                 pass
 
