@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp.state import names, once, symbols
+from streamlint.interp.state import arguments, names, once, symbols
 from streamlint.interp.state.values import (
     ApiV,
     BufferV,
@@ -45,7 +45,8 @@ def constant(m: Machine, value: Value) -> bool | None:
         case ConstV(plain):
             return bool(plain)
         case TupleV(items):
-            return bool(items)
+            # def run(self, *args): assert not args: nobody has to pass any.
+            return None if items and all(map(arguments.is_rest, items)) else bool(items)
         case HeapV():
             held = m.heap[value.id]
             if held.shape is Shape.INSTANCE:

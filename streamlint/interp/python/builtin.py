@@ -30,7 +30,7 @@ from streamlint.interp.python import (
     objects,
     text,
 )
-from streamlint.interp.state import elements, emptied, names, strides, symbols
+from streamlint.interp.state import arguments, elements, emptied, names, strides, symbols
 from streamlint.interp.state.ends import PathEnds
 from streamlint.interp.state.values import (
     FALSE,
@@ -268,7 +268,11 @@ def _of_values(
             items = elements.listed(m, first)
             if isinstance(first, HeapV):
                 m.heap[first.id].counted = True
-            if items is not None and not _may_be_one(m, first, items):
+            if (
+                items is not None
+                and not _may_be_one(m, first, items)
+                and not any(map(arguments.is_rest, items))
+            ):
                 return ConstV(len(items))
             told = objects.told_by_class(m, first, python.TELLS_SIZE, span)
             return told or text.converted(name, args) or SymV(emptied.length(m, symbol_of(first)))

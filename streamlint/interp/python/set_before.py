@@ -43,20 +43,36 @@ def _used(m: Machine, cls: ir.ClassDecl) -> frozenset[str]:
 
 
 def _used_as_set(cls: ir.ClassDecl) -> Iterator[str]:
-    """Attributes of the object of which a method uses a member, and that no test of it mentions."""
+    """Attributes of the object of which a method uses a member, and that no test of it mentions.
+
+    And those that it asserts to be there: ``assert self.group is not None`` asks nothing.
+    """
     for decl in cls.methods.values():
         function = ir.code_of(decl) if decl.name != "__init__" else None
         if function is None or not function.params:
             continue
         receiver = function.params[0].name
         nodes = list(ir.walk(function.body))
-        tests = [node.test for node in nodes if isinstance(node, (ir.If, ir.While, ir.Choice, ir.Assert))]
+        demands = [node for node in nodes if isinstance(node, ir.Assert)]
+        asserted = {name for one in demands if (name := _demanded(one.test, receiver))}
+        tests = [node.test for node in nodes if isinstance(node, (ir.If, ir.While, ir.Choice))]
+        tests += [one.test for one in demands if not _demanded(one.test, receiver)]
         asked = {name for test in tests for node in ir.walk(test) if (name := _own(node, receiver))}
+        yield from asserted - asked
         yield from (
             name
             for node in nodes
             if isinstance(node, ir.Attr) and (name := _own(node.value, receiver)) and name not in asked
         )
+
+
+def _demanded(test: ir.Expr, receiver: str) -> str:
+    """``group`` of ``assert self.group is not None``."""
+    match test:
+        case ir.Compare(op="is not", left=left, right=ir.Const(value=None)):
+            return _own(left, receiver)
+        case _:
+            return _own(test, receiver)
 
 
 def _own(node: object, receiver: str) -> str:
