@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from streamlint.api import check_source
 from streamlint.interp.state import symbols
-from streamlint.interp.state.decisions import Exploration
+from streamlint.interp.state.decisions import Asked, Exploration
+from streamlint.source import Span
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,10 +36,18 @@ class Program:
     busy: Callable[[dict[str, int]], bool]
     relevant: bool = True
     streams: int = 1
+    lines: dict[str, int] = field(default_factory=dict)
+    """Where they stand; behind each arm the program goes on."""
+
+    def asked(self, name: str) -> Asked | None:
+        line = self.lines.get(name)
+        return None if line is None else Asked(Span("m.py", line, 0, line, 9), joins=True)
 
     def run(self, oracle: Oracle) -> Ran:
         answers = {
-            name: oracle.choose(symbols.Name(name), name, relevant=self.relevant, tells=tells)
+            name: oracle.choose(
+                symbols.Name(name), name, relevant=self.relevant, tells=tells, asked=self.asked(name)
+            )
             for name, tells in self.tests.items()
         }
         return Ran(answers, self.does(answers), self.busy(answers), self.streams)
@@ -108,6 +117,20 @@ def test_tests_of_code_that_is_not_relevant_wait_until_something_is_busy() -> No
     assert len(quiet.paths()) == 1
     busy = Program(tests, new, busy=always, relevant=False)
     assert len(busy.paths()) == 1 + 4
+
+
+def test_an_arm_is_one_whatever_is_asked_in_its_test() -> None:
+    tests = dict.fromkeys(("first.sharded", "second.sharded", "mode"), True)
+    lines = {"first.sharded": 1, "second.sharded": 1, "mode": 2}
+    answers = [tuple(ran.answers.values()) for ran in Program(tests, new, busy=always, lines=lines).paths()]
+    assert answers[:4] == [(0, 0, 0), (1, 0, 0), (0, 0, 1), (0, 1, 0)]
+
+
+def test_the_last_path_takes_all_arms_that_are_left() -> None:
+    lines = {name: line for line, name in enumerate("abcdef")}
+    program = Program(dict.fromkeys("abcdef", True), new, busy=always, lines=lines)
+    answers = [tuple(ran.answers.values()) for ran in program.paths(limit=4)]
+    assert answers == [(0, 0, 0, 0, 0, 0), (1, 0, 0, 0, 0, 0), (0, 1, 0, 0, 0, 0), (0, 0, 1, 1, 1, 1)]
 
 
 BINDINGS = """\

@@ -10,6 +10,9 @@ _TOLD = (Pure(own=True),)
 TELLS_DIRECTION = frozenset({"get_tensor_mode", "binding_is_input"})
 """Methods that say whether a tensor of an engine is an input: some are, and some are not."""
 
+DIRECTIONS = frozenset({"INPUT", "OUTPUT"})
+"""What such a method says of a name that is a tensor's: one of the two holds."""
+
 TENSORRT = Framework(
     lib=Lib.TENSORRT,
     # own_memory: each context has its activations in one, so that two calls may not run at the same time:

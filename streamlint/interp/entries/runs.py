@@ -197,16 +197,16 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
         reach=lambda m: len(m.ops),
         outcome=lambda m: m.did,
         begun=entry.begun,
+        least=1 if entry.prepared else LEAST_PATHS,
         preparing=entry.prepared,
     )
-    steps = 0
+    steps, most = 0, PREPARING_STEPS if entry.prepared else LIMITS.entry_steps
     told: dict[object, list[Trace]] = {}
     for number, machine in enumerate(exploration, 1):
         steps += machine.done
         project.budgets.spend(machine.done)
-        most, least = (PREPARING_STEPS, 1) if entry.prepared else (LIMITS.entry_steps, LEAST_PATHS)
-        if steps > most and number - exploration.corrected >= least:
-            exploration.limit = exploration.quiet_limit = 0
+        exploration.spent = steps > most
+        exploration.nearly_spent = steps + steps // number > most
         run.covered |= machine.covered
         run.driven |= machine.driven
         run.unprepared |= machine.uses_none

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.interp.state import questions, symbols
-from streamlint.models.tensorrt import TELLS_DIRECTION
+from streamlint.models.tensorrt import DIRECTIONS, TELLS_DIRECTION
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -19,15 +19,28 @@ def direction(key: Symbol) -> Symbol | None:
     return asked if is_call else None
 
 
-def goes_other_way(m: Machine, key: Symbol, asked: Symbol) -> bool:
+def is_other_way(m: Machine, key: Symbol) -> bool:
+    """Whether a tensor goes this way since it does not go the other one, as the path has found.
+
+    ``if mode == trt.TensorIOMode.INPUT: ...``, and then ``elif mode == trt.TensorIOMode.OUTPUT: ...``.
+    """
+    asked = direction(key)
+    if asked is None or asked is key or (way := _way(key)) not in DIRECTIONS:
+        return False
+    told = (other for other, answer in m.oracle.memo.items() if answer and direction(other) is asked)
+    return not DIRECTIONS.isdisjoint({_way(other) for other in told} - {way})
+
+
+def _way(key: Symbol) -> str:
+    """``INPUT`` of ``mode == trt.TensorIOMode.INPUT``."""
+    right = key.right if isinstance(key, symbols.Compare) else key
+    return symbols.text_of(right).rpartition(".")[2]
+
+
+def goes_other_way(m: Machine, key: Symbol) -> bool:
     """Whether an engine's tensor goes another way than one that was asked the same: some are not inputs.
 
     ``for i in range(engine.num_bindings): (inputs if engine.binding_is_input(i) else outputs).append(...)``
     """
-    if key is not asked:
-        told = [answer for other, answer in m.oracle.memo.items() if direction(other) is asked]
-        if told:
-            # if mode == trt.TensorIOMode.INPUT: ..., and then: elif mode == trt.TensorIOMode.OUTPUT
-            return 0 in told
     alike = questions.of_any(key)
     return any(answer == 0 and questions.of_any(other) is alike for other, answer in m.oracle.memo.items())

@@ -11,6 +11,7 @@ from streamlint.interp.facts import answers, arms, environment
 from streamlint.interp.library import engines, monitors, tensors, threads, used_as
 from streamlint.interp.python import kinds, known_comparisons, later_passes, objects
 from streamlint.interp.state import at_work, elements, emptied, lengths, names, symbols
+from streamlint.interp.state.decisions import Asked
 from streamlint.interp.state.values import (
     ApiV,
     BufferV,
@@ -207,6 +208,8 @@ def ask(
         key = _known_as(m, key.number, key.region) or key
     if answers.is_excluded(m, key):
         return negated
+    if engines.is_other_way(m, key):
+        return not negated
     if want is not None and key not in m.oracle.memo:
         if lasting:
             m.oracle.answer(key, int(want == negated))
@@ -217,8 +220,18 @@ def ask(
     label = f"not {text_of(e)}" if negated else text_of(e)
     alike = _of_any_call(m, key)
     tells = _tells(m)
+    asked = Asked(e.span, negated, _leads_on(m, holds=(default == 1) != negated))
     answer = (
-        m.oracle.choose(key, label, default=default, relevant=relevant, leads=leads, tells=tells, alike=alike)
+        m.oracle.choose(
+            key,
+            label,
+            default=default,
+            relevant=relevant,
+            leads=leads,
+            tells=tells,
+            alike=alike,
+            asked=asked,
+        )
         == 0
     )
     if key in m.comparisons:
@@ -231,6 +244,15 @@ def ask(
     else:
         used_as.denied(m, key)
     return answer != negated
+
+
+def _leads_on(m: Machine, *, holds: bool) -> bool:
+    """Whether an answer leads into code of the test being decided, behind which the path goes on."""
+    frame = m.frame
+    if not isinstance(frame.tested, ir.If):
+        return False
+    arm = frame.tested.body if holds != frame.denied else frame.tested.orelse
+    return bool(arm) and not isinstance(arm[-1], (ir.Return, ir.Jump, ir.Raise))
 
 
 def _tells(m: Machine) -> bool:
@@ -298,8 +320,8 @@ def _default(m: Machine, key: Symbol, *, negated: bool) -> int:
 
     What is asked of constants holds as it is written: ``if name not in ("mask", "id"):``.
     """
-    if (asked := engines.direction(key)) is not None:
-        return int(engines.goes_other_way(m, key, asked))
+    if engines.direction(key) is not None:
+        return int(engines.goes_other_way(m, key))
     match m.comparisons.get(key):
         case Comparison("is", _, ConstV(None)):
             return 1

@@ -13,10 +13,11 @@ of what ``isinstance(out, dict)`` was asked of has a dict (``Oracle.refuted``, `
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 from streamlint.frozen import Enumeration, frozen, replace
 from streamlint.interp.state import questions, symbols
+from streamlint.source import Span
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, Mapping, Sequence
@@ -37,6 +38,21 @@ class Worth(Enumeration):
 
 
 @frozen()
+class Asked:
+    """Where a path asks: an operand of a test."""
+
+    at: Span
+    negated: bool = False
+    """Whether it holds if what is asked of the value does not: ``x is not None``."""
+    joins: bool = False
+    """Whether the answer that is not explored first leads into code behind which the path goes on."""
+
+
+Arm: TypeAlias = tuple[Span, bool]
+"""An operand of a test, and whether it holds: whatever value is asked there."""
+
+
+@frozen()
 class Decision:
     key: Symbol
     test: Symbol
@@ -54,6 +70,11 @@ class Decision:
     """Whether what it chooses between may have to do with streams, as the text of the arms says."""
     known: int | None = None
     """The answer that the numbers of this pass give: nothing is assumed with it."""
+    asked: Asked | None = None
+
+    def arm(self, answer: int) -> Arm | None:
+        """What an answer leads into, if the source has a test there."""
+        return None if self.asked is None else (self.asked.at, (answer == 0) != self.asked.negated)
 
     @property
     def worth(self) -> Worth:
@@ -78,6 +99,8 @@ class Oracle:
     """What earlier paths have shown, by what it answers."""
     refuted: dict[Symbol, int] = field(default_factory=dict)
     """What this path has answered otherwise than what it has shown since, and the right answers."""
+    sought: Mapping[Span, bool] = field(default_factory=dict)
+    """Arms that no path has taken, and this one takes, as far as it comes by them."""
 
     def begin(self, forced: tuple[int, ...]) -> None:
         """Starts the path anew with other answers."""
@@ -97,6 +120,7 @@ class Oracle:
         tells: bool = True,
         alike: Symbol | None = None,
         known: int | None = None,
+        asked: Asked | None = None,
     ) -> int:
         """The answer for ``key``; asking twice gives the same one.
 
@@ -110,16 +134,18 @@ class Oracle:
             return self.memo[key]
         position = len(self.taken)
         test = questions.of_any(key if alike is None else alike)
-        asked = test, default
+        like = test, default
         if position < len(self.forced):
-            chosen = self.flipped[asked] = self.forced[position]
+            chosen = self.flipped[like] = self.forced[position]
         elif (believed := self.believed(key)) is not None:
             chosen = believed
+        elif asked is not None and asked.at in self.sought:
+            chosen = int(self.sought[asked.at] == asked.negated)
         else:
             # for key in batch: if isinstance(batch[key], Tensor): all of them before one among others.
-            chosen = self.flipped.get(asked, default)
+            chosen = self.flipped.get(like, default)
         decision = Decision(
-            key, test, label, options, chosen, relevant, leads=leads, tells=tells, known=known
+            key, test, label, options, chosen, relevant, leads=leads, tells=tells, known=known, asked=asked
         )
         self.taken.append(decision)
         self.answer(key, chosen)
@@ -173,12 +199,17 @@ class Oracle:
             self.flipped.copy(),
             self.beliefs.copy(),
             self.refuted.copy(),
+            self.sought,
         )
 
     def comes_by(self, earlier: Oracle) -> bool:
         """Whether the path, at its start, is one that comes by the point of another path."""
         if self.forced == earlier.forced and self.beliefs == earlier.beliefs:
-            return True
+            asked = (decision.asked.at for decision in earlier.taken if decision.asked is not None)
+            if not (self.sought or earlier.sought) or all(
+                self.sought.get(at) == earlier.sought.get(at) for at in asked
+            ):
+                return True
         return self.forced[: len(earlier.taken)] == earlier.chosen
 
     def go_on_from(self, earlier: Oracle) -> None:
@@ -206,8 +237,14 @@ class _Flip:
     """A path that is known and was not run: its answers up to the one that differs."""
 
     forced: tuple[int, ...] = ()
-    arm: tuple[Symbol, int] | None = None
+    answer: tuple[Symbol, int] | None = None
     """The test whose answer that is, whichever element, pass or call asks, and the answer."""
+    arm: Arm | None = None
+    """Where it is answered like that."""
+    joins: bool = False
+    """Whether a path may take other arms beside this one."""
+    sought: Mapping[Span, bool] = field(default_factory=dict, compare=False)
+    """Arms that no path has taken, if this one takes all that it comes by."""
     anew: bool = False
     """Whether it is the first path once more, which knows better."""
     begun: Mapping[Symbol, int] = field(default_factory=dict, compare=False)
@@ -244,19 +281,33 @@ class _Shown:
     runs_by: dict[Worth, int] = field(default_factory=lambda: dict.fromkeys(Worth, 0))
     outcomes: set[object] = field(default_factory=set)
     asked: set[Symbol] = field(default_factory=set)
-    arms: set[tuple[Symbol, int]] = field(default_factory=set)
-    """Arms that were taken."""
+    answers: set[tuple[Symbol, int]] = field(default_factory=set)
+    """How tests were answered ..."""
+    arms: set[Arm] = field(default_factory=set)
+    """... and the arms that were taken by that."""
 
     @property
     def aside(self) -> int:
         return self.runs_by[Worth.NEAR] + self.runs_by[Worth.FAR]
+
+    def is_new(self, flip: _Flip) -> bool:
+        """Whether a path leads into an arm that none has taken, whatever its test was asked of.
+
+        ``for p in params: if p.is_sharded: ...``: of one parameter or of another one.
+        """
+        return flip.answer not in self.answers if flip.arm is None else flip.arm not in self.arms
+
+    def next_of(self, flips: Sequence[_Flip]) -> _Flip:
+        new = next((flip for flip in flips if self.is_new(flip)), None)
+        return new or next((flip for flip in flips if flip.answer not in self.answers), flips[0])
 
 
 @dataclass(slots=True)
 class Exploration(Generic[T]):
     """Iterates over the results of up to ``limit`` paths, over flipped decisions.
 
-    Those with an arm that no path has taken come first, then the nearest.
+    Those with an arm that no path has taken come first, then the nearest. The last one takes all arms that
+    are left, which no path would run else.
 
     Which tests are flipped first, ``Worth`` says. ``PLAIN`` ones wait until some path was promising or busy.
     ``FAR`` ones wait until one was busy, unless none that was whole did as much as those that were stopped
@@ -286,6 +337,12 @@ class Exploration(Generic[T]):
     begun: Sequence[Mapping[Symbol, int]] = ()
     """Answers with which paths behind the first one begin: those of an earlier entry that make this one worth
     its time."""
+    least: int = 0
+    """Paths that are run in any case ..."""
+    spent: bool = False
+    """... when the steps of the entry are used up ..."""
+    nearly_spent: bool = False
+    """... and whether they will be behind the next one."""
     preparing: bool = False
     """Whether decisions that are not relevant are flipped first, until a path is busy."""
     cut: int = 0
@@ -296,6 +353,8 @@ class Exploration(Generic[T]):
     """Answers that a path has refuted of its own, as they should have been ..."""
     corrected: int = 0
     """... and how many paths began anew with one more: ``CORRECTIONS``."""
+    pending: bool = False
+    """Whether the next one does."""
 
     def __iter__(self) -> Iterator[T]:
         waiting: dict[Worth, list[_Flip]] = {worth: [] for worth in Worth}
@@ -303,24 +362,41 @@ class Exploration(Generic[T]):
         shown = _Shown()
         while (worth := self._next(waiting, shown)) is not None:
             if shown.runs >= self._most(shown):
-                known = waiting[Worth.TELLING] + (waiting[Worth.PLAIN] if shown.promising else [])
-                left = [flip for flip in known if flip.arm is not None]
-                self.cut += sum(flip.arm not in shown.arms for flip in left)
-                self.combinations = sum(flip.arm in shown.arms for flip in left)
+                left = [flip for flip in _of_relevant(waiting, shown) if flip.answer is not None]
+                new = [flip for flip in left if shown.is_new(flip)]
+                self.cut += len({flip.arm or flip.answer for flip in new})
+                self.combinations = len(left) - len(new)
                 return
-            flip = next((each for each in waiting[worth] if each.arm not in shown.arms), waiting[worth][0])
-            waiting[worth].remove(flip)
-            oracle = Oracle(flip.forced, beliefs={**flip.begun, **self.beliefs})
+            flip = self._of_all(waiting, shown)
+            if flip is None:
+                flip = shown.next_of(waiting[worth])
+                waiting[worth].remove(flip)
+            oracle = Oracle(flip.forced, beliefs={**flip.begun, **self.beliefs}, sought=flip.sought)
             result = self.run(oracle)
-            waiting[Worth.TELLING][:0] = self._anew(oracle, flip)
+            anew = self._anew(oracle, flip)
+            self.pending = bool(anew)
+            waiting[Worth.TELLING][:0] = anew
             is_new = self._note(shown, worth, flip, result)
             waiting[Worth.TELLING] = [one for one in waiting[Worth.TELLING] if not one.begins_like(oracle)]
             yield result
             for decision, found in _flips(oracle, flip):
-                if is_new or decision.key not in shown.asked:
+                if (is_new and not flip.sought) or decision.key not in shown.asked:
                     waiting[decision.worth] += found
             shown.asked.update(decision.key for decision in oracle.taken)
-            shown.arms |= _arms(oracle, flip)
+            _note_answers(shown, oracle, flip)
+
+    def _of_all(self, waiting: Mapping[Worth, Sequence[_Flip]], shown: _Shown) -> _Flip | None:
+        """The last path that is allowed: one that takes all arms at once that none has taken.
+
+        Not those that lead out of their function, or lead nowhere, and none if there are calls to choose.
+        """
+        count = shown.runs + 1
+        is_last = count == self._most(shown) or (self.nearly_spent and count >= self.least)
+        if self.preparing or not is_last:
+            return None
+        new = (flip for flip in _of_relevant(waiting, shown) if flip.joins and shown.is_new(flip))
+        sought = dict(flip.arm for flip in new if flip.arm is not None)
+        return _Flip(sought=sought) if len(sought) > 1 else None
 
     def _next(self, waiting: Mapping[Worth, Sequence[_Flip]], shown: _Shown) -> Worth | None:
         """Which test is flipped next; None where no path that is known is worth its time."""
@@ -338,8 +414,10 @@ class Exploration(Generic[T]):
 
     def _most(self, shown: _Shown) -> int:
         if shown.busy:
-            return self.limit
-        return self.quiet_limit + min(shown.runs_by[Worth.AGAIN], self.quiet_limit)
+            most = self.limit
+        else:
+            most = self.quiet_limit + min(shown.runs_by[Worth.AGAIN], self.quiet_limit)
+        return min(most, self.least + self.pending) if self.spent else most
 
     def _note(self, shown: _Shown, worth: Worth, flip: _Flip, result: T) -> bool:
         """Notes what a path has shown, and whether it did what none had done."""
@@ -371,6 +449,11 @@ class Exploration(Generic[T]):
         return [_Flip(anew=True, begun=flip.begun)]
 
 
+def _of_relevant(waiting: Mapping[Worth, Sequence[_Flip]], shown: _Shown) -> list[_Flip]:
+    """The paths that code which works with streams chooses: those with an answer that may matter."""
+    return [*waiting[Worth.TELLING], *(waiting[Worth.PLAIN] if shown.promising else ())]
+
+
 def _flips(oracle: Oracle, flip: _Flip) -> Iterator[tuple[Decision, list[_Flip]]]:
     """The paths that differ from one in one of its own answers, by that."""
     chosen = oracle.chosen
@@ -379,16 +462,25 @@ def _flips(oracle: Oracle, flip: _Flip) -> Iterator[tuple[Decision, list[_Flip]]
         yield (
             decision,
             [
-                _Flip((*chosen[:position], other), (decision.test, other), begun=flip.begun)
+                _Flip(
+                    (*chosen[:position], other),
+                    (decision.test, other),
+                    decision.arm(other),
+                    begun=flip.begun,
+                    joins=decision.asked is not None and decision.asked.joins,
+                )
                 for other in others
             ],
         )
 
 
-def _arms(oracle: Oracle, flip: _Flip) -> set[tuple[Symbol, int]]:
+def _note_answers(shown: _Shown, oracle: Oracle, flip: _Flip) -> None:
     """The arms that a path took, and which are not those of the path that it was flipped from."""
-    taken = {(decision.test, decision.chosen) for _, decision in _own(oracle, flip)}
-    return taken if flip.arm is None else {*taken, flip.arm}
+    begin = max(len(flip.forced) - 1, 0)
+    for decision in oracle.taken[begin:]:
+        shown.answers.add((decision.test, decision.chosen))
+        if (arm := decision.arm(decision.chosen)) is not None:
+            shown.arms.add(arm)
 
 
 def _own(oracle: Oracle, flip: _Flip) -> Iterator[tuple[int, Decision]]:
