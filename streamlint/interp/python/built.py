@@ -247,7 +247,8 @@ def _dictionary(m: Machine, name: str, args: list[Value], kwargs: dict[str, Valu
         if args:
             held.sample = m.python.call(m, args[0], [], {}, span)
     elif args and not isinstance(args[0], HeapV):
-        held.open = True
+        # dict(net.named_modules())["blocks"] is what other such tables of it have there, too.
+        held.open, held.symbol = True, symbol_of(args[0])
     elif args and not mappings.of_pairs(m, held, args[0], span):
         container_methods.method(m, made, "update", [args[0]], {}, span)
     for key, value in kwargs.items():
