@@ -255,7 +255,11 @@ def _set_since(m: Machine, made: HeapV, cls: ir.ClassDecl, name: str) -> Value:
     given = variables.given_by_others(m, made, cls, name) if not m.constructing else NONE
     if given != NONE:
         return given
-    if set_before.is_set(m, made, cls, name) or (not m.constructing and set_before.by_others(m, cls, name)):
+    if (
+        set_before.is_set(m, made, cls, name)
+        or (not m.constructing and set_before.by_others(m, cls, name))
+        or set_before.is_set_up(m, made, cls, name)
+    ):
         m.heap[made.id].attrs[name] = unknown_attribute(m, made, name)
     return m.heap[made.id].attrs[name]
 
