@@ -74,6 +74,14 @@ KNOWN = {
     "still there: ('SL202', 'Unchecked.work', "
     "'the host overwrites `self.hosts[slot]` while `self.stream` may still be reading it')",
     # The event that the help names has no name there, or gets one that the exchange is not known by.
+    "still there: ('SL602', 'worst_case_bad', "
+    "'`per_expert` is used on the current stream before the wait for `get_dispatch_layout`')",
+    "still there: ('SL602', 'before_dispatch_bad', "
+    "'`per_expert` is used on the current stream before the wait for `get_dispatch_layout`')",
+    "still there: ('SL602', 'handle_bad', "
+    "'`per_expert` is used on the current stream before the wait for `get_dispatch_layout`')",
+    "still there: ('SL602', 'received_bad', "
+    "'`received` is used on the current stream before the wait for `dispatch`')",
     "still there: ('SL602', 'reused_bad', "
     "'`x` is overwritten on the current stream before the wait for `dispatch`')",
     "still there: ('SL602', 'used_bad', "

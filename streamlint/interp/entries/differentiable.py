@@ -13,8 +13,7 @@ from streamlint.interp.entries.runs import PAIR_PATHS, Entry
 from streamlint.interp.facts import classes
 from streamlint.interp.facts.relevance import is_relevant
 from streamlint.interp.python import unseen_caller
-from streamlint.interp.state.values import ApiV
-from streamlint.models.autograd import BACKWARD, FORWARD, FUNCTION
+from streamlint.models.autograd import BACKWARD, FORWARD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,16 +34,11 @@ def steps(project: Project, module: ir.Module, among: Relevant, told: Told) -> I
         pair = [methods[name] for name in (FORWARD, BACKWARD) if name in methods]
         if (
             len(pair) > 1
-            and _is_function(project, cls)
+            and classes.is_of_autograd(project, cls)
             and any(is_relevant(project, decl, among) for decl in pair)
             and not told.is_seen_whole(module, pair[1])
         ):
             yield _entry(module, cls, pair)
-
-
-def _is_function(project: Project, cls: ir.ClassDecl) -> bool:
-    bases = (project.named(one.module, base) for one in project.ancestors(cls)[0] for base in one.bases)
-    return any(isinstance(base, ApiV) and base.path in FUNCTION for base in bases)
 
 
 def _entry(module: ir.Module, cls: ir.ClassDecl, pair: list[ir.FunctionDecl]) -> Entry:

@@ -21,6 +21,7 @@ from streamlint.interp.state.values import (
     Value,
 )
 from streamlint.models import host, python
+from streamlint.models.autograd import FUNCTION
 from streamlint.models.classes import TENSORS
 
 if TYPE_CHECKING:
@@ -48,10 +49,13 @@ def lookup(m: Machine, decl: ir.ClassDecl, name: str) -> Value | None:
 
 
 def bound(m: Machine, made: HeapV, method: FuncV) -> FuncV:
-    """A method as it is read from an object: it gets that, its class (``@classmethod``), or neither."""
-    if decorators.is_static(method.function):
-        return method
+    """A method as it is read from an object: it gets that, its class (``@classmethod``), or neither.
+
+    Those of a function of autograd are static, but get one context: what the object stands for then.
+    """
     owner = m.heap[made.id].cls
+    if decorators.is_static(method.function) and not (owner is not None and is_of_autograd(m.project, owner)):
+        return method
     gets = ClassV(owner) if owner is not None and decorators.is_of_class(method.function) else made
     return FuncV(method.function, method.closure, gets)
 
@@ -302,6 +306,11 @@ def is_module(project: Project, cls: ir.ClassDecl) -> bool:
 def is_tensor(project: Project, cls: ir.ClassDecl) -> bool:
     """``class Sharded(torch.nn.Parameter)``"""
     return not TENSORS.isdisjoint(bases_outside(project, cls))
+
+
+def is_of_autograd(project: Project, cls: ir.ClassDecl) -> bool:
+    """``class Linear(torch.autograd.Function)``"""
+    return not FUNCTION.isdisjoint(bases_outside(project, cls))
 
 
 def is_thread(project: Project, cls: ir.ClassDecl, of: frozenset[str] = python.THREADS) -> bool:

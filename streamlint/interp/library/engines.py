@@ -34,7 +34,7 @@ def is_other_way(m: Machine, key: Symbol) -> bool:
 def _way(key: Symbol) -> str:
     """``INPUT`` of ``mode == trt.TensorIOMode.INPUT``."""
     right = key.right if isinstance(key, symbols.Compare) else key
-    return symbols.text_of(right).rpartition(".")[2]
+    return symbols.last_name(right)
 
 
 def goes_other_way(m: Machine, key: Symbol) -> bool:
