@@ -73,6 +73,9 @@ KNOWN = {
     # pass writes is tried, and not offered.
     "still there: ('SL202', 'Unchecked.work', "
     "'the host overwrites `self.hosts[slot]` while `self.stream` may still be reading it')",
+    # Memory that one method lets go, another one may get: the wait would stand there, and is not offered.
+    "still there: ('SL401', 'Lane.ones', "
+    "'`out` may still be in use on the current stream when it goes back to the allocator of `self.stream`')",
     # The event that the help names has no name there, or gets one that the exchange is not known by.
     "still there: ('SL602', 'worst_case_bad', "
     "'`per_expert` is used on the current stream before the wait for `get_dispatch_layout`')",
