@@ -203,3 +203,41 @@ def test_what_callers_pass_to_enter_a_stream(tmp_path: Path, other: str, lines: 
     (tmp_path / "other.py").write_text(other)
     found = check_paths(tmp_path, min_confidence="possible", jobs=1).findings
     assert {one.primary.line for one in found if one.code == "SL101"} == lines
+
+
+MOVE = """
+import torch
+
+
+def moved(rows: torch.Tensor, as_array: bool = False):
+    if rows.is_cuda:
+        host = rows.to("cpu", non_blocking=True)
+        rows = host.numpy() if as_array else host
+    return rows
+"""
+ALL_AT_ONCE = """
+import torch
+from moving import moved
+
+
+class Counts:
+    def __init__(self):
+        self.side = torch.cuda.Stream()
+
+    def take(self, rows, sizes):
+        self.side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.side):
+            rows, sizes = moved(rows), moved(sizes, as_array=True)
+        self.side.synchronize()
+        return rows, sizes
+"""
+
+
+@pytest.mark.parametrize(
+    ("other", "sure"), [("", {"SL201"}), (ALL_AT_ONCE, set())], ids=["nobody", "who waits"]
+)
+def test_who_waits_for_an_array_that_is_handed_out(tmp_path: Path, other: str, sure: set[str]) -> None:
+    (tmp_path / "moving.py").write_text(MOVE)
+    (tmp_path / "counting.py").write_text(other)
+    found = check_paths(tmp_path, jobs=1).findings
+    assert {one.code for one in found if "moving" in one.primary.path} == sure

@@ -22,6 +22,7 @@ from streamlint.judging.open_ends import (
 from streamlint.judging.responsibility import (
     called_with_pending,
     callers_show,
+    hands_out_pending,
     is_forked_by_caller,
 )
 from streamlint.order.conflicts import conflicts
@@ -95,7 +96,7 @@ class Conditional:
     surer: tuple[Fact, Finding] | None = None
     """How it reads if the entries of the module together show something."""
     pending_at: str = ""
-    """The function that finds what it is given pending, if nothing shows who left it so."""
+    """The function that finds what it is given pending, if nothing shows who left it so, or hands it out."""
     only_if: Unawaited | None = None
     """What the entries together must show, or there is no finding."""
 
@@ -147,7 +148,8 @@ def findings_of(run: Run, program: Program) -> Iterator[Conditional]:
                 event,
                 problem.on_every_path,
                 _surer(candidate, run, finding),
-                called_with_pending(judged, problem, run.entry),
+                called_with_pending(judged, problem, run.entry)
+                or hands_out_pending(judged, problem, run.entry),
                 read_by_caller(judged, problem),
             )
     program.note(run, paths, problems)

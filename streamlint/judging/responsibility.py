@@ -20,6 +20,7 @@ from streamlint.rules.base import (
     Problem,
     is_entry,
     is_handed_out,
+    is_read_by_caller,
     part,
     stream_of,
 )
@@ -85,10 +86,26 @@ def called_with_pending(judged: Judged, problem: Problem, entry: Entry) -> str:
         or _is_allocated_here(judged, problem)
     ):
         return ""
+    return _called(entry, judged.op(problem.earlier))
+
+
+def hands_out_pending(judged: Judged, problem: Problem, entry: Entry) -> str:
+    """The name of the function that hands out an array which a copy is to fill; or "".
+
+    ``return tokens.to("cpu", non_blocking=True).numpy()``: a caller in another file may wait for all copies
+    at once.
+    """
+    later = judged.op(problem.later)
+    in_array = problem.buffer is not None and judged.trace.buffers[problem.buffer].in_array
+    return _called(entry, later) if in_array and is_read_by_caller(later) else ""
+
+
+def _called(entry: Entry, op: Op) -> str:
+    """The function whose call from outside an op stands for."""
     if not entry.outside_calls:
         return entry.label.rpartition(".")[2]
     of_class = entry.label.partition(",")[0].rpartition(".")[0].rpartition(".")[2]
-    return entry.called_in(judged.op(problem.earlier).at.call) or of_class
+    return entry.called_in(op.at.call) or of_class
 
 
 def _is_allocated_here(judged: Judged, problem: Problem) -> bool:
