@@ -305,17 +305,17 @@ def is_module(project: Project, cls: ir.ClassDecl) -> bool:
 
 def is_tensor(project: Project, cls: ir.ClassDecl) -> bool:
     """``class Sharded(torch.nn.Parameter)``"""
-    return not TENSORS.isdisjoint(bases_outside(project, cls))
+    return derives_from(project, cls, TENSORS)
 
 
 def is_of_autograd(project: Project, cls: ir.ClassDecl) -> bool:
     """``class Linear(torch.autograd.Function)``"""
-    return not FUNCTION.isdisjoint(bases_outside(project, cls))
+    return derives_from(project, cls, FUNCTION)
 
 
-def is_thread(project: Project, cls: ir.ClassDecl, of: frozenset[str] = python.THREADS) -> bool:
+def is_thread(project: Project, cls: ir.ClassDecl) -> bool:
     """Whether it is derived from ``threading.Thread``: a thread calls its ``run``."""
-    return not of.isdisjoint(bases_outside(project, cls))
+    return derives_from(project, cls, python.THREADS)
 
 
 def extends_library(project: Project, cls: ir.ClassDecl) -> bool:
@@ -331,6 +331,11 @@ def extends_others(project: Project, cls: ir.ClassDecl) -> bool:
     """Whether some of it comes from a package that may know of streams: none of the tables, nor of Python."""
     roots = (path.partition(".")[0] for path in bases_outside(project, cls))
     return any(root not in models.ROOTS and root not in sys.stdlib_module_names for root in roots)
+
+
+def derives_from(project: Project, cls: ir.ClassDecl, paths: frozenset[str]) -> bool:
+    """Whether one of these classes, which are not of the tree, is among those that it is derived from."""
+    return not paths.isdisjoint(bases_outside(project, cls))
 
 
 def bases_outside(project: Project, cls: ir.ClassDecl) -> Iterator[str]:

@@ -28,7 +28,7 @@ def make(m: Machine) -> HeapV:
 
 def made_of(m: Machine, decl: ir.ClassDecl, args: list[Value], kwargs: dict[str, Value]) -> HeapV | None:
     """An object of a class that is derived from ``threading.local``; None of any other class."""
-    if not classes.is_thread(m.project, decl, frozenset({PATH})):
+    if not classes.derives_from(m.project, decl, frozenset({PATH})):
         return None
     made = m.new_object(Shape.INSTANCE, role=_ROLE, cls=decl)
     constructor = classes.lookup(m, decl, "__init__")

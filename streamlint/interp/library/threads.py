@@ -90,7 +90,7 @@ def class_of_body(m: Machine, func: FuncV) -> ir.ClassDecl | None:
 
 
 def shares_process(m: Machine, cls: ir.ClassDecl) -> bool:
-    return not classes.is_thread(m.project, cls, python.PROCESSES)
+    return not classes.derives_from(m.project, cls, python.PROCESSES)
 
 
 def _is_process(m: Machine, thread: HeapV) -> bool:

@@ -202,9 +202,8 @@ def _passes(
         if turn >= turns - 1 and loop_steps.is_busy(m, begin):
             stood.append(arrangement.of(m, _left_to_the_next(m, s), born))
         goes_on = arrangement.comes_around(stood) or lengths.is_promised(m, source, turn + last)
-        if turn >= turns and whole:
-            break
-        if turn >= turns and not (turn < SURE_TURNS and (goes_on or _comes_back(m, begin, turn))):
+        may_go_on = turn < SURE_TURNS and not whole
+        if turn >= turns and not (may_go_on and (goes_on or _comes_back(m, begin, turn))):
             break
         mark = lifetime.mark(m)
         yield turn

@@ -121,7 +121,9 @@ def _read_by_host(m: Machine, views: Iterable[BufferV], span: Span, role: Role) 
     way to wait. An array that the call has made of its copy is for code of the host, which knows of no
     stream: ``return logits.to("cpu", non_blocking=True).numpy()``.
     """
-    views = list(views)
+    there = [view for view in views if m.space(view).on_host]
+    if not there:
+        return
     announced: set[StreamId] = set()
     filled: set[BufferId] = set()
     copied: set[BufferId] = set()
@@ -140,11 +142,10 @@ def _read_by_host(m: Machine, views: Iterable[BufferV], span: Span, role: Role) 
             case _:
                 pass
     own = copied & made
-    arrays = dict.fromkeys(view for view in views if view.id in own and view.flavor is Flavor.ARRAY)
+    arrays = [view for view in there if view.id in own and view.flavor is Flavor.ARRAY]
     for view in arrays:
         m.buffers[view.id] = replace(m.buffers[view.id], in_array=True)
-    filled_ones = (view for view in views if view.id in filled)
-    used = dict.fromkeys(view for view in (*arrays, *filled_ones) if m.space(view).on_host)
+    used = dict.fromkeys([*arrays, *(view for view in there if view.id in filled)])
     if used:
         accesses = tuple(reading(view, _RESULT) for view in used)
         name = "yield" if role is Role.AFTER_YIELD else "return"

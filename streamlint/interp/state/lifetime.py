@@ -195,10 +195,13 @@ def mark(m: Machine) -> tuple[int, int]:
 
 def came_back(m: Machine, since: tuple[int, int]) -> bool:
     """Whether memory that was there at a mark has gone back to its allocator since."""
+    return bool(_gone(m, since))
+
+
+def _gone(m: Machine, since: tuple[int, int]) -> list[BufferId]:
     ops, buffers = since
-    return any(
-        isinstance(op, Free) and op.kind is FreeKind.DROPPED and op.buffer < buffers for op in m.ops[ops:]
-    )
+    freed = (op for op in m.ops[ops:] if isinstance(op, Free) and op.kind is FreeKind.DROPPED)
+    return [op.buffer for op in freed if op.buffer < buffers]
 
 
 def may_be_given_again(m: Machine, since: tuple[int, int], begin: int) -> bool:
@@ -207,12 +210,7 @@ def may_be_given_again(m: Machine, since: tuple[int, int], begin: int) -> bool:
     Its passes have allocated something of that kind since it began: one that only puts things away
     (``state[p][k] = host[p, k]``) gets nothing.
     """
-    ops, buffers = since
-    gone = {
-        m.buffers[op.buffer].space.on_host
-        for op in m.ops[ops:]
-        if isinstance(op, Free) and op.kind is FreeKind.DROPPED and op.buffer < buffers
-    }
+    gone = {m.buffers[number].space.on_host for number in _gone(m, since)}
     return bool(gone) and any(
         isinstance(op, Alloc) and m.buffers[op.buffer].space.on_host in gone for op in m.ops[begin:]
     )
