@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.frozen import replace
 from streamlint.interp.facts import classes
-from streamlint.interp.state import reach, symbols
+from streamlint.interp.state import last_seen, reach, symbols
 from streamlint.interp.state.lives import Finalizer
 from streamlint.interp.state.values import (
     NONE,
@@ -118,14 +118,18 @@ def given_away(m: Machine, args: Sequence[Value]) -> None:
 def after_statement(m: Machine, span: Span, since: int = 0) -> None:
     """Runs those of objects that the statement has let go of; of a turn, what that made (``since``)."""
     pending = {
-        symbol: one.of.id
+        symbol: one.of
         for symbol, one in m.life.finalizers.items()
         if one is not None and not one.kept and isinstance(one.of, HeapV) and one.of.id >= since
     }
     if not pending or m.constructing:
         return
+    missing = last_seen.not_there(m, set(pending.values()))
+    if not missing:
+        return
     # Like any search, it takes its share of the path's budget.
     m.steps += 10 + len(m.heap) // 10
-    gone = reach.unreachable_objects(m, set(pending.values()))
-    for symbol in [symbol for symbol, number in pending.items() if number in gone]:
+    gone = reach.unreachable_objects(m, missing)
+    last_seen.note(m, missing - gone)
+    for symbol in [symbol for symbol, thing in pending.items() if thing in gone]:
         _finalized(m, SymV(symbol), span)

@@ -1,127 +1,164 @@
-"""Where memory was held when it was last looked for: while it is there, nothing has to be looked through.
+"""Where something was held when it was last looked for: while it is there, nothing has to be looked through.
 
-After each statement, memory that is used aside is looked for in all that a path holds. Most of it stays where
-it is: in ``self.pages[0]`` of the object whose method runs, or in a parameter of a module of the caller's.
+After each statement, memory that is used aside is looked for in all that a path holds, and so are objects
+with a ``__del__``. Most stay where they are: in ``self.pages[0]`` of the object whose method runs, in a
+variable of a function that runs, or in a parameter of a module of the caller's.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from streamlint.interp.state import symbols
-from streamlint.interp.state.lives import LastSeen
-from streamlint.interp.state.values import BufferV, HeapV
+from streamlint.interp.state.lives import LastSeen, Local, Outside, Part
+from streamlint.interp.state.values import BufferV, HeapV, SymV, TupleV
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from collections.abc import Set as AbstractSet
 
     from streamlint.interp.state.lives import Slot
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
-    from streamlint.interp.state.values import HeapObject, Value
+    from streamlint.interp.state.values import Value
     from streamlint.trace import BufferId
 
+Thing: TypeAlias = "BufferId | HeapV"
+T = TypeVar("T", "BufferId", "HeapV")
+
 _DEEPEST = 4
-"""Slots from a root to the memory: ``self.state.slots[0].rows``."""
+"""Slots from a root to the thing: ``self.state.slots[0].rows``."""
 
 
-def not_there(m: Machine, wanted: AbstractSet[BufferId]) -> set[BufferId]:
-    """The memory that is not where it was seen last, or was not seen yet."""
+def not_there(m: Machine, wanted: AbstractSet[T]) -> set[T]:
+    """What is not where it was seen last, or was not seen yet."""
     known = m.life.seen_in
     if not known:
         return set(wanted)
-    missing: set[BufferId] = set()
-    lasting = _lasting(m)
-    for number in wanted:
-        at = known.get(number)
-        if at is None or not _holds(m, at, number, lasting):
-            missing.add(number)
+    missing: set[T] = set()
+    receivers = _receivers(m)
+    for thing in wanted:
+        at = known.get(thing)
+        if at is None or thing not in _things(m, _held_at(m, at, receivers)):
+            missing.add(thing)
     return missing
 
 
-def note(m: Machine, held: AbstractSet[BufferId]) -> None:
-    """Looks where memory is that something holds; for what is nowhere to be seen, less and less often."""
+def note(m: Machine, held: Iterable[Thing]) -> None:
+    """Looks where things are that something holds; for what is nowhere to be seen, less and less often."""
     looks = m.life.looked_for
-    missing: set[BufferId] = set()
-    for number in held:
-        looks[number] = times = looks.get(number, 0) + 1
+    missing: set[Thing] = set()
+    for thing in held:
+        looks[thing] = times = looks.get(thing, 0) + 1
         if not times & (times - 1):
-            missing.add(number)
+            missing.add(thing)
     if missing:
         _look(m, missing)
 
 
-def _look(m: Machine, missing: set[BufferId]) -> None:
+def _look(m: Machine, missing: set[Thing]) -> None:
     seen: set[int] = set()
     waiting: deque[tuple[Value, LastSeen]] = deque(_roots(m))
     while waiting and missing:
         value, at = waiting.popleft()
-        if type(value) is BufferV:
-            for number in missing.intersection(_memory(m, value)):
-                m.life.seen_in[number] = at
-                missing.discard(number)
-        elif type(value) is HeapV and value.id not in seen and len(at.slots) < _DEEPEST:
+        for thing in missing.intersection(_things(m, value)):
+            m.life.seen_in[thing], m.life.looked_for[thing] = at, 0
+            missing.discard(thing)
+        if len(at.slots) == _DEEPEST:
+            continue
+        if type(value) is HeapV:
+            if value.id in seen:
+                continue
             seen.add(value.id)
-            waiting.extend(
-                (part, LastSeen(at.root, (*at.slots, slot))) for slot, part in _parts(m.heap[value.id])
-            )
+        waiting.extend((part, LastSeen(at.root, (*at.slots, slot))) for slot, part in _parts(m, value))
 
 
 def _roots(m: Machine) -> Iterator[tuple[Value, LastSeen]]:
-    yield from ((HeapV(number), LastSeen(number, ())) for number in _lasting(m))
+    """What lasts longest comes first."""
+    yield from ((HeapV(number), LastSeen(number, ())) for number in _receivers(m))
+    for number, value in enumerate(m.life.outside):
+        yield value, LastSeen(Outside(number), ())
     for place, value in m.roles.items():
         if type(value) in _HOLD and _is_root(m, place):
             yield value, LastSeen(place, ())
+    for depth, frame in enumerate(m.frames):
+        for name, value in frame.env.names.items():
+            if type(value) in _HOLD:
+                yield value, LastSeen(Local(depth, name), ())
 
 
-def _lasting(m: Machine) -> dict[int, None]:
-    """The objects whose methods run, and those that callers have."""
-    found: dict[int, None] = {}
-    for value in m.life.outside:
-        if type(value) is HeapV:
-            found[value.id] = None
-    for frame in m.frames:
-        if type(frame.receiver) is HeapV:
-            found[frame.receiver.id] = None
-    return found
+def _receivers(m: Machine) -> dict[int, None]:
+    """The objects whose methods run."""
+    return {frame.receiver.id: None for frame in m.frames if type(frame.receiver) is HeapV}
 
 
 def _is_root(m: Machine, place: Symbol) -> bool:
     return place not in m.guesses and place not in m.life.passed_on and symbols.taken_from(place) is None
 
 
-def _parts(held: HeapObject) -> Iterable[tuple[Slot, Value]]:
-    for parts in (held.attrs.items(), held.entries.items(), enumerate(held.items)):
-        yield from ((slot, part) for slot, part in parts if type(part) in _HOLD)
+def _parts(m: Machine, value: Value) -> Iterable[tuple[Slot, Value]]:
+    if type(value) is HeapV:
+        held = m.heap[value.id]
+        for parts in (held.attrs.items(), held.entries.items(), enumerate(held.items)):
+            yield from ((slot, part) for slot, part in parts if type(part) in _HOLD)
+    else:
+        parts = enumerate(_fixed(value))
+        yield from ((Part(number), part) for number, part in parts if type(part) in _HOLD)
 
 
-_HOLD = frozenset({BufferV, HeapV})
+def _fixed(value: Value | None) -> tuple[Value, ...]:
+    match value:
+        case TupleV(items):
+            return items
+        case SymV(_, holds):
+            return tuple(holds)
+        case _:
+            return ()
 
 
-def _holds(m: Machine, at: LastSeen, number: BufferId, lasting: dict[int, None]) -> bool:
-    root = at.root
-    value: Value | None = None
-    if isinstance(root, int):
-        value = HeapV(root) if root in lasting else None
-    elif _is_root(m, root):
-        value = m.roles.get(root)
+_HOLD = frozenset({BufferV, HeapV, TupleV, SymV})
+
+
+def _held_at(m: Machine, at: LastSeen, receivers: dict[int, None]) -> Value | None:
+    value = _root(m, at.root, receivers)
     for slot in at.slots:
+        if isinstance(slot, Part):
+            value = _element(_fixed(value), slot.number)
+            continue
         if type(value) is not HeapV:
-            return False
+            return None
         held = m.heap[value.id]
         if isinstance(slot, str):
             value = held.attrs.get(slot)
         elif isinstance(slot, int):
-            value = held.items[slot] if slot < len(held.items) else None
+            value = _element(held.items, slot)
         else:
             value = held.entries.get(slot)
-    return number in _memory(m, value)
+    return value
 
 
-def _memory(m: Machine, value: Value | None) -> tuple[BufferId, ...]:
-    """The memory that a tensor holds: ``p.data = page`` gives it another one, and not the views of it."""
+def _root(m: Machine, root: int | Local | Outside | Symbol, receivers: dict[int, None]) -> Value | None:
+    if isinstance(root, int):
+        return HeapV(root) if root in receivers else None
+    if isinstance(root, Local):
+        return m.frames[root.depth].env.names.get(root.name) if root.depth < len(m.frames) else None
+    if isinstance(root, Outside):
+        return _element(m.life.outside, root.number)
+    return m.roles.get(root) if _is_root(m, root) else None
+
+
+def _element(values: Sequence[Value], number: int) -> Value | None:
+    return values[number] if number < len(values) else None
+
+
+def _things(m: Machine, value: Value | None) -> tuple[Thing, ...]:
+    """The memory that a tensor holds: ``p.data = page`` gives it another one, and not the views of it.
+
+    An object holds itself.
+    """
+    if type(value) is HeapV:
+        return (value,)
     if type(value) is not BufferV or value.bare:
         return ()
     meant = m.life.moved.get(value.id, value).id

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from streamlint.interp.state.values import (
         BufferV,
         Flavor,
+        HeapV,
         PartialV,
         Value,
     )
@@ -39,16 +40,38 @@ class Finalizer:
     """Whether it is the method of its class that Python calls then, ``__del__``: it gets the object."""
 
 
-Slot: TypeAlias = "str | int | Symbol"
-"""An attribute, an element of a list, an entry of a dict."""
+@frozen()
+class Part:
+    """What a tuple holds, or an unknown value that was made of others, by its number."""
+
+    number: int
+
+
+Slot: TypeAlias = "str | int | Symbol | Part"
+"""An attribute, an element of a list, an entry of a dict, a part of what does not change."""
+
+
+@frozen()
+class Local:
+    """A name of a function that runs, by how many others run around it."""
+
+    depth: int
+    name: str
+
+
+@frozen()
+class Outside:
+    """What callers were given, by its number."""
+
+    number: int
 
 
 @frozen()
 class LastSeen:
-    """Where something holds some memory."""
+    """Where something holds some memory, or an object."""
 
-    root: int | Symbol
-    """An object that is there as long as its methods run, or as its caller has it; or what a caller gave."""
+    root: int | Local | Outside | Symbol
+    """An object that is there as long as its methods run; a name; what a caller has; what one gave."""
     slots: tuple[Slot, ...]
 
 
@@ -136,10 +159,10 @@ class Lifetimes:
     """What weak references lead to, which they do not hold."""
     finalizers: dict[Symbol, Finalizer | None] = field(default_factory=dict)
     """What ``weakref.finalize`` gave; None of those that have run, or were taken back."""
-    seen_in: dict[BufferId, LastSeen] = field(default_factory=dict)
-    """Where memory was held when it was last looked for ..."""
-    looked_for: dict[BufferId, int] = field(default_factory=dict)
-    """... and how often it was looked for all over."""
+    seen_in: dict[BufferId | HeapV, LastSeen] = field(default_factory=dict)
+    """Where memory, or an object, was held when it was last looked for ..."""
+    looked_for: dict[BufferId | HeapV, int] = field(default_factory=dict)
+    """... and how often it was looked for all over since it was last found."""
     scans: int = 0
 
 

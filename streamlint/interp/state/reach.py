@@ -86,18 +86,20 @@ def held_events(m: Machine) -> set[EventId]:
     return found
 
 
-def unreachable_objects(m: Machine, wanted: set[int]) -> set[int]:
+def unreachable_objects(m: Machine, wanted: set[HeapV]) -> set[HeapV]:
     """The wanted objects that nothing holds: also not the running statement of a caller that has made one."""
     callers = [frame for frame in m.frames[:-1] if frame.statement is not None]
-    missing = {number for number in wanted if all(number < frame.objects for frame in callers)}
+    missing = {one for one in wanted if all(one.id < frame.objects for frame in callers)}
+    if not missing:
+        return missing
     seen: set[int] = set()
     scopes: cells.Seen = set()
     waiting = [*_roots(m), *m.roles.values()]
     while waiting and missing:
         match waiting.pop():
-            case HeapV(number) if number not in seen:
+            case HeapV(number) as held if number not in seen:
                 seen.add(number)
-                missing.discard(number)
+                missing.discard(held)
                 waiting += _held_by(m.heap[number])
             case CallbackV(func=func):
                 waiting.append(func)
