@@ -95,6 +95,22 @@ def test_a_setter_of_streams_is_paired_with_what_uses_them(tmp_path: Path) -> No
     assert "Table.use, then total" in traces(file)
 
 
+ENDING = """use(self, x: torch.Tensor):
+        assert self.side is not None
+        with torch.cuda.stream(self.side):
+            self.rows.copy_(x)
+
+    def set_up(self):
+        self.side = torch.cuda.Stream()"""
+
+
+def test_what_comes_behind_a_call_that_ends_all_paths_is_not_run(tmp_path: Path) -> None:
+    (file,) = written(tmp_path, {"table.py": CLASS.format(first=ENDING, total=ENTER)})
+    labels = traces(file).keys()
+    assert "Table.use, then total" not in labels
+    assert "Table.set_up, then use" in labels
+
+
 CLASSES = [
     *sorted(IDIOMS.glob("i*.py")),
     *(path for path in sorted((FIXTURES / "torch").glob("*.py")) if path.read_text().count("\nclass ") > 4),

@@ -148,6 +148,7 @@ def sequence(
         PATHS if repeat else PAIR_PATHS,
         lines=max(decl.lines for decl in order),
         outside_calls=names,
+        is_sequence=True,
         joined_elsewhere=ordering.joined_elsewhere(project, module, order, methods),
         waited_by_owners=joins.by_owners(project, construction.cls),
         entered_elsewhere=ordering.entered_elsewhere(project, module, construction.cls),

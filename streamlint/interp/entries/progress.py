@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from streamlint import ir
-    from streamlint.interp.entries.runs import Run
+    from streamlint.interp.entries.runs import Entry, Run
     from streamlint.interp.state.frames import Driven
     from streamlint.interp.state.symbols import Symbol
     from streamlint.source import Span
@@ -65,6 +65,9 @@ class Told:
     """All others."""
     unprepared: set[str] = field(default_factory=set)
     """Entries that would have raised an error: they use what only another call sets."""
+    stopped: set[tuple[str, tuple[str, ...], bool]] = field(default_factory=set)
+    """Classes with calls of theirs, one after the other, that no path came behind, and whether they were to
+    prepare an object: ``assert self.rows is not None``."""
     plain: set[str] = field(default_factory=set)
     """Entries on whose paths there was nothing to order."""
 
@@ -109,6 +112,9 @@ class Told:
             self.handed[run.entry.label] = tuple(run.handed)
         if run.unprepared:
             self.unprepared.add(run.entry.label)
+        if run.entry.is_sequence and run.last_call and not run.whole:
+            calls = tuple(map(run.entry.called_in, range(1, run.last_call + 1)))
+            self.stopped.add((run.entry.owner, calls, run.entry.prepared))
         if is_plain(run):
             self.plain.add(run.entry.label)
         if not run.entry.of_handle:
@@ -177,6 +183,16 @@ class Told:
         shown = (driven for driven in self.driven if name in _repeated(key, driven))
         calls = (call for driven in shown for call in driven if (call.cls, call.method) == (key, name))
         return max((max(call.times, 2) for call in calls), default=0)
+
+    def ends_early(self, entry: Entry) -> bool:
+        """Whether no path of an entry can come to its last call: its first calls have ended all paths before.
+
+        Those that prepare an object are run with other answers than others.
+        """
+        calls = entry.outside_calls
+        return entry.is_sequence and any(
+            (entry.owner, calls[:number], entry.prepared) in self.stopped for number in range(1, len(calls))
+        )
 
     def was_run(self, label: str) -> bool:
         return label in self.busy or label in self.quiet

@@ -75,6 +75,8 @@ class Entry:
     """Lines of what is run: of the longest function that is called, or of the module's body."""
     outside_calls: tuple[str, ...] = ()
     """Names of the methods called from outside, by call number."""
+    is_sequence: bool = False
+    """Whether these calls, of one object that outside code makes, are all that is run."""
     by_itself: bool = False
     """Whether it is one call of a method of an object, and no order in which outside code calls a class."""
     joined_elsewhere: frozenset[str] = frozenset()
@@ -176,6 +178,10 @@ class Run:
     """Whether something is surely wrong on some path; filled in when the run is judged."""
     unprepared: bool = False
     """Whether some path uses a member of ``None``: see ``Path.uses_none``."""
+    whole: bool = False
+    """Whether some path comes to its end ..."""
+    last_call: int = 0
+    """... and the last call from outside that some path begins."""
     cut: int = 0
     left_out: frozenset[str] = frozenset()
     """What the entry was cut at, in words."""
@@ -210,6 +216,8 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
         run.covered |= machine.covered
         run.driven |= machine.driven
         run.unprepared |= machine.uses_none
+        run.whole |= machine.whole
+        run.last_call = max(run.last_call, machine.call)
         run.handed.update((cls, None) for one in handles.given(machine) if (cls := machine.heap[one.id].cls))
         run.closures |= functions.uncalled(machine).keys()
         trace = one_stream.merged(machine, trace_of(machine))

@@ -56,7 +56,7 @@ def module_runs(
 
     def started(entries: Iterator[Entry]) -> Iterator[Run]:
         for entry in entries:
-            if only is not None and entry.label not in only:
+            if (only is not None and entry.label not in only) or told.ends_early(entry):
                 continue
             run = run_entry(project, entry, default_stream)
             told.note(run)
