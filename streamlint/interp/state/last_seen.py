@@ -8,6 +8,7 @@ variable of a function that runs, or in a parameter of a module of the caller's.
 from __future__ import annotations
 
 from collections import deque
+from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from streamlint.interp.state import symbols
@@ -89,8 +90,9 @@ def _roots(m: Machine) -> Iterator[tuple[Value, LastSeen]]:
 
 
 def _receivers(m: Machine) -> dict[int, None]:
-    """The objects whose methods run."""
-    return {frame.receiver.id: None for frame in m.frames if type(frame.receiver) is HeapV}
+    """The objects whose methods run, or go on when something comes for them."""
+    frames = chain(m.frames, *(feeder.frames for feeder in m.feeders.values()))
+    return {frame.receiver.id: None for frame in frames if type(frame.receiver) is HeapV}
 
 
 def _is_root(m: Machine, place: Symbol) -> bool:
@@ -100,19 +102,21 @@ def _is_root(m: Machine, place: Symbol) -> bool:
 def _parts(m: Machine, value: Value) -> Iterable[tuple[Slot, Value]]:
     if type(value) is HeapV:
         held = m.heap[value.id]
-        for parts in (held.attrs.items(), held.entries.items(), enumerate(held.items)):
+        for parts in (held.attrs.items(), held.entries.items(), held.extra.items(), enumerate(held.items)):
             yield from ((slot, part) for slot, part in parts if type(part) in _HOLD)
-    else:
-        parts = enumerate(_fixed(value))
-        yield from ((Part(number), part) for number, part in parts if type(part) in _HOLD)
+    fixed = enumerate(_fixed(m, value))
+    yield from ((Part(number), part) for number, part in fixed if part is not None and type(part) in _HOLD)
 
 
-def _fixed(value: Value | None) -> tuple[Value, ...]:
+def _fixed(m: Machine, value: Value | None) -> tuple[Value | None, ...]:
     match value:
+        case HeapV(number):
+            held = m.heap[number]
+            return (held.sample, held.key_sample, held.rest)
         case TupleV(items):
             return items
         case SymV(_, holds):
-            return tuple(holds)
+            return holds
         case _:
             return ()
 
@@ -124,7 +128,7 @@ def _held_at(m: Machine, at: LastSeen, receivers: dict[int, None]) -> Value | No
     value = _root(m, at.root, receivers)
     for slot in at.slots:
         if isinstance(slot, Part):
-            value = _element(_fixed(value), slot.number)
+            value = _element(_fixed(m, value), slot.number)
             continue
         if type(value) is not HeapV:
             return None
@@ -134,7 +138,7 @@ def _held_at(m: Machine, at: LastSeen, receivers: dict[int, None]) -> Value | No
         elif isinstance(slot, int):
             value = _element(held.items, slot)
         else:
-            value = held.entries.get(slot)
+            value = held.entries.get(slot) or held.extra.get(slot)
     return value
 
 
@@ -148,7 +152,7 @@ def _root(m: Machine, root: int | Local | Outside | Symbol, receivers: dict[int,
     return m.roles.get(root) if _is_root(m, root) else None
 
 
-def _element(values: Sequence[Value], number: int) -> Value | None:
+def _element(values: Sequence[Value | None], number: int) -> Value | None:
     return values[number] if number < len(values) else None
 
 

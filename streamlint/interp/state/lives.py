@@ -42,7 +42,7 @@ class Finalizer:
 
 @frozen()
 class Part:
-    """What a tuple holds, or an unknown value that was made of others, by its number."""
+    """What a tuple, or an unknown value, was made of, by its number; of a container its samples."""
 
     number: int
 
