@@ -23,6 +23,7 @@ from streamlint.interp.state.values import (
     ConstV,
     DeviceV,
     Flavor,
+    StreamV,
     SymV,
     Value,
     reading,
@@ -302,6 +303,7 @@ def _to_device(m: Machine, view: BufferV, device: DeviceV, span: Span, *, blocki
         return view
     stream = m.current_stream(flavors.library(m, view), there)
     made = m.new_buffer("", Space.DEVICE, Origin.RESULT, Flavor.TORCH, span, stream.id, there)
+    devices.is_named(m, made, device)
     # Who need not wait has the other end on a device.
     residence = device.by if blocking else max(device.by, Evidence.INFERRED)
     if device.by is not Evidence.ASSUMED:
@@ -320,7 +322,7 @@ def _is_of_another(m: Machine, stream: StreamId, device: DeviceV) -> bool:
 
     With ``Stream(src)`` current, ``x.to(dst)`` is a copy between devices, and ``dst`` waits for it by itself.
     """
-    match m.made_for.get(stream), device.symbol:
+    match m.made_for.get(symbol_of(StreamV(stream))), device.symbol:
         case symbols.Param(call, name), symbols.Param(other_call, other):
             return call == other_call and name != other
         case _:

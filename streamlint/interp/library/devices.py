@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 from streamlint.frozen import replace
 from streamlint.interp.facts import known, places
-from streamlint.interp.state import names, symbols
+from streamlint.interp.state import counters, names, symbols
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
     BufferV,
     ConstV,
     DeviceV,
+    EventV,
     MethodV,
     StreamV,
     SymV,
@@ -41,6 +42,9 @@ def as_device(m: Machine, value: Value) -> DeviceV:
     match value:
         case DeviceV():
             return value
+        case SymV(symbol) if (first := _first_counted(m, symbol)) is not None and first.id != CURRENT_DEVICE:
+            # [Lane(i) for i in range(1, n)] makes the first one on device 1.
+            return replace(first, symbol=symbol)
         case ConstV(str() as text):
             return replace(_named(text), passed=value.passed)
         case ConstV(int() as number) if not isinstance(number, bool):
@@ -58,6 +62,22 @@ def as_device(m: Machine, value: Value) -> DeviceV:
             return of_memory(m, value)
         case _:
             return _open(symbol_of(value))
+
+
+def told_by(symbol: Symbol) -> DeviceV | None:
+    """The device that ``1`` and ``"cuda:1"`` name."""
+    match symbol:
+        case symbols.Const(kind, int() as number) if kind is int and number >= 0:
+            return numbered(number)
+        case symbols.Const(_, str() as text) if text.startswith("cuda:"):
+            return _named(text)
+        case _:
+            return None
+
+
+def _first_counted(m: Machine, symbol: Symbol | None) -> DeviceV | None:
+    """The device of the first one of those for which something counts: ``[Lane(i) for i in range(n)]``."""
+    return told_by(counters.first(m, symbol)) if symbol and symbols.has(symbol, symbols.Each) else None
 
 
 def _has_number(symbol: Symbol) -> bool:
@@ -122,6 +142,18 @@ def is_on(m: Machine, made: BufferV, device: Value) -> None:
             pass
 
 
+def is_named(m: Machine, made: StreamV | EventV | BufferV, device: DeviceV) -> None:
+    """A stream, an event or memory was made on a device."""
+    if device.symbol is not None:
+        m.made_for[symbol_of(made)] = device.symbol
+
+
+def name_of(m: Machine, made: StreamV | EventV | BufferV) -> Symbol | None:
+    """What names the device on which something was made, where that is not known."""
+    found = m.made_for.get(symbol_of(made))
+    return m.made_for.get(_first(m, made)) if found is None and isinstance(made, BufferV) else found
+
+
 def has_streams(m: Machine, device: DeviceV) -> None:
     """``torch.cuda.Stream(x.device)`` shows that ``x`` is on a GPU: the host has no streams."""
     match device.symbol:
@@ -153,7 +185,7 @@ def of_type(m: Machine, type: Value = NONE, index: Value = NONE, **_other: Value
         return replace(numbered(number.value), by=device.by)
     if device.id in _CURRENT and isinstance(number, SymV):
         m.numbered = True
-        return _open(number.symbol, device.by)
+        return as_device(m, number) if _first_counted(m, number.symbol) else _open(number.symbol, device.by)
     return device
 
 
@@ -219,8 +251,8 @@ def meant(m: Machine, value: Value) -> DeviceV:
             found = as_device(m, value)
             if not found.id.startswith("?"):
                 return _OF_THREAD if _is_of_thread(m, found) else found
-            # What is not known is taken to be the current device.
-            m.assumed_device |= found.id not in _CURRENT
+            # What is not known is taken to be the current device, as the first of those that are counted is.
+            m.assumed_device |= found.id not in _CURRENT and _first_counted(m, found.symbol) is None
             return DeviceV(place(m, found), by=found.by, symbol=found.symbol)
 
 

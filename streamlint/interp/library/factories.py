@@ -24,6 +24,7 @@ from streamlint.interp.state.values import (
     NONE,
     BufferV,
     ConstV,
+    DeviceV,
     Flavor,
     SymV,
     Value,
@@ -74,6 +75,8 @@ class _Where:
     by: Evidence
     by_default: bool = False
     """Nothing says so: where there is no default device, that is the host."""
+    named: DeviceV | None = None
+    """The device as code names it."""
 
 
 def make(
@@ -157,7 +160,7 @@ def _where(m: Machine, kwargs: dict[str, Value], like: BufferV | None, span: Spa
     if asked != NONE:
         target = devices.as_device(m, asked)
         if not target.is_host:
-            return _Where(Space.DEVICE, devices.place(m, target), target.by)
+            return _Where(Space.DEVICE, devices.place(m, target), target.by, named=target)
         # The constructor has set the host again, and the next call may come from where another is chosen.
         holds = asked is not m.default_device or m.default_since == m.call
         found = _Where(Space.PAGEABLE, m.device, target.by if holds else Evidence.ASSUMED)
@@ -200,6 +203,8 @@ def _on_device(
     if name in model.UNFILLED:
         lifetime.before_allocation(m, stream.id, span)
     made = m.new_buffer("", where.space, Origin.ALLOCATED, Flavor.TORCH, span, stream.id, where.device)
+    if where.named is not None:
+        devices.is_named(m, made, where.named)
     dtypes.made(m, made, kwargs)
     made = layout.made(m, m.no_surer_place(made, where.by), name, kwargs)
     if name not in model.UNFILLED:

@@ -8,6 +8,7 @@ from typing_extensions import assert_never
 
 from streamlint.frozen import replace
 from streamlint.interp.facts import answers
+from streamlint.interp.library import devices
 from streamlint.interp.state import symbols
 from streamlint.interp.state.values import (
     FALSE,
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 CONTEXTS = frozenset({Lib.DRIVER, Lib.PYCUDA})
 """Libraries whose streams and events belong to the current context, which need not be that of a device."""
+LATE = frozenset({Lib.TORCH, Lib.CORE})
+"""Libraries whose events belong to the device where they are recorded first."""
 
 
 def carry_out(call: Call, effect: fx.ObjectEffect) -> Value | None:
@@ -67,8 +70,7 @@ def stream(call: Call, effect: fx.NewStream) -> StreamV:
     device = call.device("self" if isinstance(call.bound.get("self"), DeviceV) else "device")
     made_on = device.exact if call.lib not in CONTEXTS else None
     made = call.m.new_stream(_kind(call, effect), "", call.span, call.lib, device.id, made_on)
-    if device.symbol is not None:
-        call.m.made_for[made.id] = device.symbol
+    devices.is_named(call.m, made, device)
     return made
 
 
@@ -96,6 +98,7 @@ def _kind(call: Call, effect: fx.NewStream) -> StreamKind:
 def event(call: Call, effect: fx.NewEvent) -> EventV:
     m = call.m
     made = m.new_event("an event", call.span, call.lib)
+    devices.is_named(m, made, devices.current(m))
     m.events[made.id] = replace(m.events[made.id], timing=_timing(call, effect), made_on=event_device(call))
     if call.value("external") not in (NONE, FALSE):
         # Of a flag that is not known: what a capture makes of the event is not known, and is no mistake.
@@ -120,5 +123,4 @@ def _timing(call: Call, effect: fx.NewEvent) -> bool | None:
 
 def event_device(call: Call) -> str | None:
     """The device of an event when it is made; None if it gets one later, or that is not known."""
-    late = call.lib in (Lib.TORCH, Lib.CORE)
-    return None if late or call.lib in CONTEXTS else call.m.exact_device
+    return None if call.lib in LATE or call.lib in CONTEXTS else call.m.exact_device

@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from streamlint.frozen import replace
-from streamlint.interp.state import elements, replacing, symbols
+from streamlint.interp.library import devices, making
+from streamlint.interp.state import counters, elements, replacing, symbols
 from streamlint.interp.state.values import (
     Born,
     BufferV,
     ConstV,
+    DeviceV,
     EventV,
-    HeapObject,
     HeapV,
     StreamV,
     SymV,
@@ -21,13 +22,13 @@ from streamlint.interp.state.values import (
 )
 from streamlint.models import python
 from streamlint.models.schema import Lib
-from streamlint.trace import BufferId, Interval, Record, SymbolSlice
+from streamlint.trace import WHOLE, BufferId, Interval, Record, SymbolSlice
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
     from streamlint.interp.state.values import Flavor
-    from streamlint.trace import Region, Selector
+    from streamlint.trace import Buffer, DeviceId, Region, Selector
 
 DEPTH = 2
 """Objects in objects that another element has of its own, where it is not known which the sample has."""
@@ -71,20 +72,27 @@ class _Another:
                 if self.born is not None and number < self.born.buffers:
                     # Another part of what they share: host[id(p)] = flat[start:end]
                     return BufferV(number, (self._selector(),), flavor) if self.apart and region else value
-                if self.apart or number in self.m.forms.emptied:
+                if self.apart or number in self.m.forms.emptied or self._device(BufferV(number, WHOLE)):
                     return BufferV(self._memory(number), region, flavor)
                 return self._part(number, self._place(region), flavor)
             case TupleV(items):
                 return TupleV(tuple(self.of(item, depth) for item in items))
             case SymV(base):
                 own = self._own(base)
-                if (known := symbols.number(own)) is not None and own is not base:
-                    return ConstV(known)
-                if own is base and not self._is_one(base):
+                if isinstance(own, symbols.Const) and own is not base:
+                    return ConstV(own.value)
+                if own is base and not (self._is_one(base) or self._is_of_each(base)):
                     own = symbols.Item(base, self.key)
                 return self._given(value, own, depth)
+            case DeviceV(symbol=base) if base is not None:
+                return devices.told_by(self._own(base)) or value
             case _:
                 return value
+
+    def _device(self, value: StreamV | EventV | BufferV) -> DeviceV | None:
+        """Where another element has this, if its number names the device: ``[Lane(i) for i in range(n)]``."""
+        name = devices.name_of(self.m, value)
+        return devices.told_by(own) if name is not None and (own := self._own(name)) is not name else None
 
     def _given(self, value: SymV, own: Symbol, depth: int) -> SymV:
         """What a call of a library has given: ``[Shard(p, torch.optim.AdamW([p])) for p in parts]``.
@@ -115,20 +123,11 @@ class _Another:
             row = elements.selector_of(symbols.constant(number))
             return symbols.Memory(each.number, (*each.region[:-1], row))
         at = number + (symbols.number(each.at) or 0)
-        match None if self.born is None or self.born.works else self._walked(each.of):
-            case HeapObject(role="range", items=[ConstV(int() as start), ConstV(int() as step), _]):
-                return symbols.constant(start + step * at)
-            case HeapObject(role="enumerate", items=[ConstV(int() as start), _]):
-                return symbols.constant(start + at)
-            case _:
-                return symbols.Item(each.of, symbols.constant(at))
-
-    def _walked(self, source: Symbol) -> HeapObject | None:
-        match source:
-            case symbols.Thing("object", int() as number):
-                return self.m.heap.get(number)
-            case _:
-                return None
+        works = self.born is None or self.born.works
+        counted = None if works else counters.at(self.m, each, at)
+        if counted is not None:
+            return symbols.constant(counted)
+        return symbols.Item(each.of, symbols.constant(at))
 
     def _is_one(self, symbol: Symbol) -> bool:
         """What was made for the element has its place in its symbol, or stands for each of something."""
@@ -136,6 +135,14 @@ class _Another:
             self.born is not None
             and not symbols.has(symbol, symbols.Each, symbols.Fresh, symbols.Function)
             and not (_is_number(symbol) and _is_of_any_row(symbol, self.born))
+        )
+
+    def _is_of_each(self, symbol: Symbol) -> bool:
+        """``f"cuda:{i}"`` of ``names = [f"cuda:{i}" for i in range(n)]``, for all of ``names`` too."""
+        return (
+            isinstance(self.key, symbols.Each)
+            and self.born is not None
+            and any(symbols.contains(symbol, each) for each in self.born.each)
         )
 
     def _is_shared(self, value: StreamV | EventV | HeapV) -> bool:
@@ -180,7 +187,8 @@ class _Another:
             name = f"the `{old.name}` of {which}"
         if passed is not None:
             passed = replace(passed, part=f"{passed.part}[{self.told}]")
-        made = self.m.new_stream(old.kind, name, old.span, value.lib, old.device, old.made_on, passed)
+        device = self._device(value) or DeviceV(old.device, old.made_on)
+        made = self.m.new_stream(old.kind, name, old.span, value.lib, device.id, device.exact, passed)
         if not self.apart:
             self.m.streams[made.id] = replace(self.m.streams[made.id], made_like=value.id)
         return made
@@ -204,11 +212,18 @@ class _Another:
             of_call=old.of_call,
             lane=old.lane,
             made_like=value.id if self._is_recorded(value) else None,
+            made_on=self._made_on(value),
         )
         if value.id in self.m.captures.external:
             # [torch.cuda.Event(external=True) for _ in stages]: so are the others.
             self.m.captures.external.add(made.id)
         return made
+
+    def _made_on(self, event: EventV) -> DeviceId | None:
+        """An event of PyTorch's belongs to no device before it is recorded."""
+        made_on = self.m.events[event.id].made_on
+        device = self._device(event)
+        return device.exact if device is not None and event.lib not in making.LATE else made_on
 
     def _is_recorded(self, value: EventV) -> bool:
         """``{k: lane.record_event() for k in pages}``: so are the others."""
@@ -231,7 +246,7 @@ class _Another:
         whole = BufferV(number, ())
         if whole not in self.made:
             other = BufferId(len(self.m.buffers))
-            self.m.buffers[other] = replace(self.m.buffers[number], id=other)
+            self.m.buffers[other] = replace(self._on_its_device(self.m.buffers[number]), id=other)
             self.m.life.flavors[other] = self.m.life.flavors[number]
             if number in self.m.forms.emptied:
                 # for page in pages: page.untyped_storage().resize_(0): so were those of the others.
@@ -240,6 +255,17 @@ class _Another:
         made = self.made[whole]
         assert isinstance(made, BufferV)
         return made.id
+
+    def _on_its_device(self, memory: Buffer) -> Buffer:
+        """On the device of the element's number, where the same stream of that has allocated it."""
+        device = self._device(BufferV(memory.id, WHOLE))
+        if device is None or memory.space.on_host:
+            return memory
+        stream = memory.alloc_stream
+        old = self.m.streams[stream] if stream is not None else None
+        if old is not None and old.is_default:
+            stream = self.m.default(old.kind, None, device.id).id
+        return replace(memory, device=device.id, alloc_stream=stream)
 
     def _object(self, value: HeapV, depth: int) -> Value:
         held = self.m.heap[value.id]

@@ -17,10 +17,11 @@ from streamlint.interp.python import (
     parting,
     walks,
 )
-from streamlint.interp.state import elements, lengths, lifetime, loop_steps, results, symbols
+from streamlint.interp.state import counters, elements, lengths, lifetime, loop_steps, results, symbols
 from streamlint.interp.state.values import (
     NONE,
     BufferV,
+    DeviceV,
     Env,
     GeneratorV,
     HeapV,
@@ -34,7 +35,7 @@ from streamlint.interp.state.values import (
 from streamlint.trace import Copy, Launch, launches_graph
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from typing import TypeGuard
 
     from streamlint.interp.state.machine import Machine
@@ -99,8 +100,21 @@ def _walked(
     begins = _begins_with_known(m, source)
     if len(e.generators) > 1 or (e.generators[0].tests and not begins):
         return ()
-    walked = (symbol_of(value) for value in scope.names.values() if isinstance(value, (SymV, BufferV)))
+    walked = [one for value in scope.names.values() for one in _made_of(value)]
     return tuple(one for one in walked if _stands_for_each(one) or (begins and _is_first(one)))
+
+
+def _made_of(value: Value) -> Iterable[symbols.Symbol]:
+    """What tells an element from others; ``f"cuda:{i}"`` is told by ``i``."""
+    match value:
+        case SymV(symbol=symbols.Formatted() as text):
+            return counters.those_in(text)
+        case DeviceV(symbol=symbol) if symbol is not None:
+            return counters.those_in(symbol)
+        case SymV() | BufferV():
+            return (symbol_of(value),)
+        case _:
+            return ()
 
 
 def _begins_with_known(m: Machine, source: Value) -> bool:

@@ -300,6 +300,8 @@ class Machine(Path):
         if space is Space.PINNED and origin is not Origin.ARGUMENT and flavor is Flavor.TORCH:
             self.buffers[number] = in_pinned_pool(self.buffers[number])
         self.life.flavors[number] = flavor
+        if where == self.device and self.device_symbol is not None:
+            self.made_for[symbols.Memory(number, WHOLE)] = self.device_symbol
         if self.captures.active:
             self.life.captured.add(number)
         if origin is not Origin.ARGUMENT and span is not None:

@@ -91,8 +91,8 @@ class Path:
     """What names it, where that is not known: see ``DeviceV.symbol``."""
     selected_on: dict[StreamId, Symbol | None] = field(default_factory=dict)
     """What named the device when CuPy's current stream was chosen: see ``interp/state/selected.py``."""
-    made_for: dict[StreamId, Symbol] = field(default_factory=dict)
-    """What names the device of a stream that code has made, where that is not known."""
+    made_for: dict[Symbol, Symbol] = field(default_factory=dict)
+    """What names the device of a stream, an event or memory that code has made, where that is not known."""
     pushed: list[DeviceV] = field(default_factory=list)
     """Devices whose contexts were pushed aside (``cuCtxPushCurrent``)."""
     lane: LaneId = MAIN_LANE

@@ -9,12 +9,14 @@ from streamlint.interp.state.symbols import (
     Attr,
     Binary,
     Call,
+    Formatted,
     Fresh,
     Function,
     Item,
     Memory,
     Spread,
     Tuple,
+    formatted,
     has,
 )
 
@@ -25,9 +27,9 @@ if TYPE_CHECKING:
 def replaced(symbol: Symbol, part: Symbol, by: Symbol) -> Symbol:
     """The same with ``by`` wherever ``part`` stands: ``blocks[0].weight`` for ``blocks[each].weight``.
 
-    So it is of views: ``bands[2][0]`` for ``bands[each][0]``.
+    So it is of views, ``bands[2][0]`` for ``bands[each][0]``, and of texts, ``cuda:2`` for ``cuda:each``.
 
-    In conditions and texts it stays as it is.
+    In conditions it stays as it is.
     """
 
     def inside(one: Symbol) -> Symbol:
@@ -54,6 +56,8 @@ def replaced(symbol: Symbol, part: Symbol, by: Symbol) -> Symbol:
             return Tuple(tuple(map(inside, items)))
         case Binary(op, left, right):
             return numbers.computed(op, inside(left), inside(right))
+        case Formatted(around, values):
+            return formatted(around, tuple(map(inside, values)))
         case Fresh(what, line, col, turn, call, depth):
             return Fresh(inside(what), line, col, turn, call, depth)
         case Function(path, line, col, made_in, receiver) if receiver is not None:

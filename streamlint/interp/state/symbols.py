@@ -280,6 +280,15 @@ def number(symbol: Symbol) -> int | None:
             return None
 
 
+def formatted(around: tuple[Plain, ...], values: tuple[Symbol, ...]) -> Const | Formatted:
+    """An f-string; a text where its values are known."""
+    plain = [str(value.value) for value in values if isinstance(value, Const)]
+    texts = [text for text in around if isinstance(text, str)]
+    if len(plain) < len(values) or not len(texts) == len(around) == len(plain) + 1:
+        return Formatted(around, values)
+    return constant(texts[0] + "".join(value + text for value, text in zip(plain, texts[1:], strict=True)))
+
+
 def call(name: str, *args: Symbol) -> Call:
     return Call(Name(name), args)
 
