@@ -44,10 +44,8 @@ if TYPE_CHECKING:
 
 INDEXED_TURNS = 3
 """Passes when the loop computes slots (``i % 2``): two-slot rings collide on the third."""
-SURE_TURNS = 6
-"""Passes over a loop of known length that are run whatever they cost ..."""
 SURE_INNER_TURNS = 3
-"""... and over one inside another."""
+"""As many are run in any case of a loop inside another."""
 _OF_BUDGET = frozenset({Doubt.BUDGET})
 
 
@@ -127,7 +125,7 @@ def _turns(m: Machine, s: ir.For, walked: Walked, source: Value) -> Iterator[Val
     items = elements.listed(m, source)
     step = objects.following(m, walked.inner)
     if items is not None:
-        sure = SURE_TURNS if m.loops == 1 or _computes_slots(m, s) else SURE_INNER_TURNS
+        sure = loop_steps.SURE_TURNS if m.loops == 1 or _computes_slots(m, s) else SURE_INNER_TURNS
         passes = _Passes(m)
         for done, item in enumerate(items):
             if not loop_steps.may_go_on(m, done, sure):
@@ -142,10 +140,10 @@ def _turns(m: Machine, s: ir.For, walked: Walked, source: Value) -> Iterator[Val
     turns = INDEXED_TURNS if by_number and m.loops == 1 else turns_for(m, s)
     # for unit, following in zip(units, units[1:] + [None]): the last pass is known
     last = joined_lists.many_at_end(m, source) if step is None else 0
-    asked = walks.asked_for(m, source, s.iter.span, at_end=last)[:SURE_TURNS]
+    asked = walks.asked_for(m, source, s.iter.span, at_end=last)[: loop_steps.SURE_TURNS]
     beside = len(asked) - walks.first_of_others(m, source, len(asked))
     # Beside what is known to be there stands what nothing is known of.
-    known = min(walks.known_by_number(m, source), SURE_TURNS)
+    known = min(walks.known_by_number(m, source), loop_steps.SURE_TURNS)
     if (left := counted.left_going_down(m, source)) is not None:
         turns = min(turns, left)
     turns = 0 if walks.is_filled(m, source) else max(turns, len(asked) + max(known, 1))
@@ -156,7 +154,7 @@ def _turns(m: Machine, s: ir.For, walked: Walked, source: Value) -> Iterator[Val
             if lengths.has_ended(m, source, turn - beside):
                 last = 0
                 break
-            lengths.begins(m, source, turn, min(planned, SURE_TURNS - 1) + last)
+            lengths.begins(m, source, turn, min(planned, loop_steps.SURE_TURNS - 1) + last)
             done += 1
             if turn < len(asked):
                 yield asked[turn]
@@ -202,7 +200,7 @@ def _passes(
         if turn >= turns - 1 and loop_steps.is_busy(m, begin):
             stood.append(arrangement.of(m, _left_to_the_next(m, s), born))
         goes_on = arrangement.comes_around(stood) or lengths.is_promised(m, source, turn + last)
-        may_go_on = turn < SURE_TURNS and not whole
+        may_go_on = turn < loop_steps.SURE_TURNS and not whole
         if turn >= turns and not (may_go_on and (goes_on or _comes_back(m, begin, turn))):
             break
         mark = lifetime.mark(m)
@@ -418,7 +416,7 @@ def _while(m: Machine, s: ir.While, fed: _Fed) -> bool:
             first = True if done or is_aside else None
             if not conditions.chooses(m, s, want=True if goes_on else None, first=first):
                 return True
-        elif not loop_steps.may_go_on(m, done, SURE_TURNS):
+        elif not loop_steps.may_go_on(m, done, loop_steps.SURE_TURNS):
             passes.cut(s)
             return True
         m.ahead = later_passes.MANY if known is None or endless else 0
@@ -434,7 +432,7 @@ def _while(m: Machine, s: ir.While, fed: _Fed) -> bool:
             return True
         if not while_loops.takes(s.test):
             raise PathEnds
-        if not loop_steps.may_go_on(m, done, SURE_TURNS):
+        if not loop_steps.may_go_on(m, done, loop_steps.SURE_TURNS):
             m.project.budgets.left_out.add("passes of a loop")
             if while_loops.may_end_in_wait(m, s.test):
                 escape.barrier(m, escape.all_streams(m), s.span, "passes left out", Doubt.BUDGET)
@@ -450,7 +448,7 @@ def _while(m: Machine, s: ir.While, fed: _Fed) -> bool:
 def _known_in(m: Machine, test: ir.Expr) -> int:
     """How many elements there are to take: ``while streams: wait(streams.pop())``."""
     known = walks.known_by_number(m, expr.evaluate(m, test)) if isinstance(test, ir.Name) else 0
-    return min(known, SURE_TURNS)
+    return min(known, loop_steps.SURE_TURNS)
 
 
 def _known_test(m: Machine, test: ir.Expr) -> bool | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.interp.python import containers, joined_lists, some_element
-from streamlint.interp.state import counted, elements, symbols
+from streamlint.interp.state import counted, elements, loop_steps, symbols
+from streamlint.interp.state.once import made_before
 from streamlint.interp.state.values import (
     ConstV,
     EventV,
@@ -145,6 +146,8 @@ def known_by_number(m: Machine, value: Value) -> int:
     ``for i, s in enumerate(streams)`` makes a pass more than other loops, and ``for s in streams: wait(s)``
     behind it comes by the same streams.
     """
+    if isinstance(value, SymV):
+        return _used_by_number(m, value.symbol)
     held = m.heap[value.id] if isinstance(value, HeapV) else None
     match held:
         case HeapObject(role="enumerate", items=[_, inner]):
@@ -167,6 +170,13 @@ def known_by_number(m: Machine, value: Value) -> int:
             return max((at + 1 for at in numbers if at is not None), default=0)
         case _:
             return 0
+
+
+def _used_by_number(m: Machine, of: Symbol) -> int:
+    """The same of what callers pass, of which nothing but its use tells that it is a list."""
+    places = [made_before(symbols.Item, of, symbols.constant(at)) for at in range(loop_steps.SURE_TURNS)]
+    used = (at for at, place in enumerate(places) if place and isinstance(m.roles.get(place), _KEPT))
+    return max(used, default=-1) + 1
 
 
 def was_walked(m: Machine, value: Value, passes: int) -> bool:

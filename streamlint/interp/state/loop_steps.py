@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 UNKNOWN_LENGTH_TURNS = 2
 """Passes over a loop of unknown length: the second shows what one pass does to the next."""
+SURE_TURNS = 6
+"""Passes over a loop of known length that are run whatever they cost."""
 LOOP_STEPS = 2_000
 """Expressions and statements after which an outermost loop, with those in it, makes no further passes."""
 
