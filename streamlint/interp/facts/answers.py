@@ -34,6 +34,8 @@ from streamlint.models import torch
 from streamlint.models.cuda_runtime import SUCCESS_NAMES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
 
@@ -113,19 +115,26 @@ def is_excluded(m: Machine, key: Symbol) -> bool:
 
 _ORDERS = {op: frozenset(op.replace("==", "=")) for op in ("<", ">", "==", "<=", ">=")}
 """In which of the three orders of two numbers a comparison holds."""
+_ANY = frozenset("<=>")
 _TURNED = str.maketrans("<>", "><")
 
 
-def by_order(m: Machine, op: str, left: Symbol, right: Symbol) -> bool | None:
-    """What earlier answers say of two numbers: ``if used == size: send()``, and then ``if used < size:``."""
-    if op not in _ORDERS:
-        return None
-    open_ = frozenset("<=>")
+def asked_of(m: Machine, left: Symbol, right: Symbol) -> dict[Symbol, frozenset[str]]:
+    """What the path has asked of two numbers, and in which orders each answer leaves them."""
+    found: dict[Symbol, frozenset[str]] = {}
     for asked, holds in _ORDERS.items():
         turned = asked.translate(_TURNED)
         for question in ((asked, left, right), (turned, right, left)):
             compared = once.made_before(symbols.Compare, *question)
             answer = m.oracle.memo.get(compared) if compared is not None else None
-            if answer is not None:
-                open_ = open_ & holds if answer == 0 else open_ - holds
+            if compared is not None and answer is not None:
+                found[compared] = holds if answer == 0 else _ANY - holds
+    return found
+
+
+def by_order(op: str, left_open: Iterable[frozenset[str]]) -> bool | None:
+    """What earlier answers say of two numbers: ``if used == size: send()``, and then ``if used < size:``."""
+    if op not in _ORDERS:
+        return None
+    open_ = _ANY.intersection(*left_open)
     return True if open_ <= _ORDERS[op] else False if open_.isdisjoint(_ORDERS[op]) else None

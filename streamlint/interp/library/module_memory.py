@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streamlint.interp.library import stored
 from streamlint.interp.state import names, symbols
 from streamlint.interp.state.values import BufferV, SymV
 from streamlint.models import torch as model
@@ -119,7 +120,32 @@ def _is_owned(owner: Symbol, symbol: Symbol, *, layer: bool) -> bool:
         case symbols.Attr(of, name) if of is owner:
             return name in torch_layers.LAYER_PARTS if layer else True
         case _:
-            return _is_listed(owner, symbol)
+            return _is_listed(owner, symbol) or _is_of_part(owner, symbol)
+
+
+def _is_of_part(owner: Symbol, symbol: Symbol) -> bool:
+    """Whether a module has something that is in another: ``for part in net.modules(): part.page = page``.
+
+    What is reached by names alone may be no module, where nothing calls it like what layers have.
+    """
+    match symbol:
+        case symbols.Attr(held, "data"):
+            return _is_of_part(owner, held)
+        case symbols.Attr(part, name):
+            return stored.is_in(part, owner) and (name in torch_layers.LAYER_PARTS or is_in_tree(part))
+        case _:
+            return False
+
+
+def is_in_tree(part: Symbol) -> bool:
+    """Whether it is one of the modules that a module has listed."""
+    match part:
+        case symbols.Item(of):
+            return is_in_tree(of)
+        case symbols.Fresh(symbols.Call(symbols.Attr(_, name), _)):
+            return name in model.MODULE_TREE
+        case _:
+            return False
 
 
 def _is_listed(owner: Symbol, symbol: Symbol) -> bool:
@@ -146,8 +172,8 @@ def is_listed(symbol: Symbol) -> bool:
 
 def _lists(owner: Symbol, symbol: Symbol) -> bool:
     match symbol:
-        case symbols.Attr(of, name):
-            return of is owner and name in model.TENSORS_OF_MODULE
+        case symbols.Attr(of, name) if name in model.TENSORS_OF_MODULE:
+            return of is owner or stored.is_in(of, owner)
         case _:
             return False
 

@@ -15,6 +15,7 @@ from streamlint.interp.state.values import (
     Value,
     symbol_of,
 )
+from streamlint.models import torch as model
 from streamlint.trace import BufferId, Copy, Launch, Origin
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def memory_in(m: Machine, symbol: Symbol) -> list[BufferV]:
     return [
         view
         for place, value in m.roles.items()
-        if isinstance(value, (BufferV, TupleV, HeapV)) and _is_in(place, symbol)
+        if isinstance(value, (BufferV, TupleV, HeapV)) and is_in(place, symbol)
         for view in own_memory(m, value)
     ]
 
@@ -77,12 +78,25 @@ def with_put_back(m: Machine, view: BufferV) -> list[BufferV]:
     return [view, *memory_in(m, before(m, symbol_of(view)))]
 
 
-def _is_in(place: Symbol, symbol: Symbol) -> bool:
-    while isinstance(place, (symbols.Attr, symbols.Item)):
-        place = place.of
-        if place is symbol:
-            return True
-    return False
+def is_in(place: Symbol, whole: Symbol) -> bool:
+    """Whether something is in another: ``layer.gate.weight``, and what a module lists that is in ``layer``.
+
+    ``for part in layer.modules(): part.weight = page``
+    """
+    above = _held_by(place)
+    while above is not None and above is not whole:
+        above = _held_by(above)
+    return above is not None
+
+
+def _held_by(part: Symbol) -> Symbol | None:
+    match part:
+        case symbols.Attr(of) | symbols.Item(of):
+            return of
+        case symbols.Fresh(symbols.Call(symbols.Attr(of, name), _)) if name in model.MODULE_TREE:
+            return of
+        case _:
+            return None
 
 
 def own_memory(m: Machine, value: Value, depth: int = 3) -> Iterator[BufferV]:

@@ -299,6 +299,16 @@ def reads_own(m: Machine, owner: Symbol, span: Span, *, layer: bool = False, com
         tensors.launch(m, span, accesses, "call of the module")
 
 
+def reads_layers(m: Machine, sequence: SymV, span: Span) -> None:
+    """Calling ``nn.Sequential(proj, nn.GELU())`` calls its layers: ``proj.weight.data = page; net(x)``."""
+    if m.makers.get(sequence.symbol) != model.SEQUENCE:
+        return
+    for layer in sequence.holds:
+        if isinstance(layer, SymV):
+            reads_own(m, layer.symbol, span, layer=is_layer(layer))
+            reads_layers(m, layer, span)
+
+
 def are_on_host(m: Machine, args: list[Value]) -> bool:
     """Whether a layer is given tensors of the host: what it owns is there too, or PyTorch would refuse it.
 

@@ -41,8 +41,17 @@ def answer(m: Machine, op: str, left: Value, right: Value) -> bool | None:
     if told is None:
         told = lengths.answer(m, base, left, right)
     if told is None and isinstance(left, SymV):
-        told = answers.by_order(m, base, left.symbol, symbol_of(right))
+        told = _by_order(m, base, left.symbol, symbol_of(right))
     return told if told is None or base == op else not told
+
+
+def _by_order(m: Machine, op: str, left: Symbol, right: Symbol) -> bool | None:
+    """What earlier answers tell, the constructor's too: of ``mode`` there, and of ``self.mode`` here."""
+    asked = answers.asked_of(m, left, right)
+    told = answers.by_order(op, asked.values()) if asked else None
+    if told is not None and m.frame.touches and not m.constructing:
+        m.oracle.asked_again(asked)
+    return told
 
 
 _NO_HANDLES = (-1, 1, 2)

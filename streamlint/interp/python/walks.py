@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _KEPT = (StreamV, EventV, HeapV, TupleV)
 """Elements that are told apart; memory is one buffer with places in it."""
+_OF_ORDER = (StreamV, EventV)
+_OF_ORDER = (StreamV, EventV)
 
 
 def is_filled(m: Machine, value: Value) -> bool:
@@ -173,9 +175,12 @@ def known_by_number(m: Machine, value: Value) -> int:
 
 
 def _used_by_number(m: Machine, of: Symbol) -> int:
-    """The same of what callers pass, of which nothing but its use tells that it is a list."""
+    """The same of what callers pass, of which nothing but its use tells that it is a list of streams.
+
+    Objects are made when code first uses them: a walk the other way around begins with one of the middle.
+    """
     places = [made_before(symbols.Item, of, symbols.constant(at)) for at in range(loop_steps.SURE_TURNS)]
-    used = (at for at, place in enumerate(places) if place and isinstance(m.roles.get(place), _KEPT))
+    used = (at for at, place in enumerate(places) if place and isinstance(m.roles.get(place), _OF_ORDER))
     return max(used, default=-1) + 1
 
 
