@@ -124,11 +124,11 @@ def after_statement(m: Machine, span: Span, since: int = 0) -> None:
     }
     if not pending or m.constructing:
         return
+    # Like any search, it takes its share of the path's budget, also where it is spared.
+    m.steps += 10 + len(m.heap) // 10
     missing = last_seen.not_there(m, set(pending.values()))
     if not missing:
         return
-    # Like any search, it takes its share of the path's budget.
-    m.steps += 10 + len(m.heap) // 10
     gone = reach.unreachable_objects(m, missing)
     last_seen.note(m, missing - gone)
     for symbol in [symbol for symbol, thing in pending.items() if thing in gone]:

@@ -16,7 +16,7 @@ from streamlint.interp.state.lives import LastSeen, Local, Outside, Part
 from streamlint.interp.state.values import BufferV, HeapV, SymV, TupleV
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from collections.abc import Set as AbstractSet
 
     from streamlint.interp.state.lives import Slot
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 Thing: TypeAlias = "BufferId | HeapV"
 T = TypeVar("T", "BufferId", "HeapV")
+_Seen: TypeAlias = "tuple[Value, LastSeen]"
+_Parts: TypeAlias = "Callable[[Machine, Value], Iterable[tuple[Slot, Value]]]"
 
 _DEEPEST = 4
 """Slots from a root to the thing: ``self.state.slots[0].rows``."""
@@ -46,6 +48,11 @@ def not_there(m: Machine, wanted: AbstractSet[T]) -> set[T]:
     return missing
 
 
+def last(m: Machine, things: Iterable[Thing]) -> bool:
+    """Whether what was seen is where it will be for long."""
+    return all(m.life.seen_in[thing].lasts for thing in things)
+
+
 def note(m: Machine, held: Iterable[Thing]) -> None:
     """Looks where things are that something holds; for what is nowhere to be seen, less and less often."""
     looks = m.life.looked_for
@@ -59,8 +66,14 @@ def note(m: Machine, held: Iterable[Thing]) -> None:
 
 
 def _look(m: Machine, missing: set[Thing]) -> None:
+    """What lasts longest comes first: then the others, for what is in none of those."""
+    _look_from(m, _lasting(m), missing, _slots)
+    _look_from(m, _passing(m), missing, _parts)
+
+
+def _look_from(m: Machine, roots: Iterable[_Seen], missing: set[Thing], parts: _Parts) -> None:
     seen: set[int] = set()
-    waiting: deque[tuple[Value, LastSeen]] = deque(_roots(m))
+    waiting = deque(roots)
     while waiting and missing:
         value, at = waiting.popleft()
         for thing in missing.intersection(_things(m, value)):
@@ -72,17 +85,24 @@ def _look(m: Machine, missing: set[Thing]) -> None:
             if value.id in seen:
                 continue
             seen.add(value.id)
-        waiting.extend((part, LastSeen(at.root, (*at.slots, slot))) for slot, part in _parts(m, value))
+        waiting.extend((part, LastSeen(at.root, (*at.slots, slot))) for slot, part in parts(m, value))
 
 
-def _roots(m: Machine) -> Iterator[tuple[Value, LastSeen]]:
-    """What lasts longest comes first."""
+def _lasting(m: Machine) -> Iterator[_Seen]:
     yield from ((HeapV(number), LastSeen(number, ())) for number in _receivers(m))
     for number, value in enumerate(m.life.outside):
-        yield value, LastSeen(Outside(number), ())
+        if type(value) is HeapV:
+            yield value, LastSeen(Outside(number), ())
     for place, value in m.roles.items():
         if type(value) in _HOLD and _is_root(m, place):
             yield value, LastSeen(place, ())
+
+
+def _passing(m: Machine) -> Iterator[_Seen]:
+    yield from _lasting(m)
+    for number, value in enumerate(m.life.outside):
+        if type(value) is not HeapV:
+            yield value, LastSeen(Outside(number), ())
     for depth, frame in enumerate(m.frames):
         for name, value in frame.env.names.items():
             if type(value) in _HOLD:
@@ -99,11 +119,15 @@ def _is_root(m: Machine, place: Symbol) -> bool:
     return place not in m.guesses and place not in m.life.passed_on and symbols.taken_from(place) is None
 
 
-def _parts(m: Machine, value: Value) -> Iterable[tuple[Slot, Value]]:
+def _slots(m: Machine, value: Value) -> Iterable[tuple[Slot, Value]]:
     if type(value) is HeapV:
         held = m.heap[value.id]
         for parts in (held.attrs.items(), held.entries.items(), held.extra.items(), enumerate(held.items)):
             yield from ((slot, part) for slot, part in parts if type(part) in _HOLD)
+
+
+def _parts(m: Machine, value: Value) -> Iterable[tuple[Slot, Value]]:
+    yield from _slots(m, value)
     fixed = enumerate(_fixed(m, value))
     yield from ((Part(number), part) for number, part in fixed if part is not None and type(part) in _HOLD)
 

@@ -124,11 +124,12 @@ def _drop_among(m: Machine, wanted: set[BufferId], span: Span) -> None:
         return
     m.steps += 1
     missing = last_seen.not_there(m, wanted)
+    if missing or not last_seen.last(m, wanted):
+        # A search walks over all that is held, and takes its share of the budget: also where it is spared.
+        m.steps += 10 + len(m.heap) // 10
     if not missing:
         return
     life.scans += 1
-    # A search walks over all that is held: it takes its share of the path's budget.
-    m.steps += 10 + len(m.heap) // 10
     dropped = reach.unreachable(m, missing)
     last_seen.note(m, missing - dropped)
     for number in sorted(dropped):

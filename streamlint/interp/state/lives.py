@@ -74,6 +74,11 @@ class LastSeen:
     """An object that is there as long as its methods run; a name; what a caller has; what one gave."""
     slots: tuple[Slot, ...]
 
+    @property
+    def lasts(self) -> bool:
+        """Whether it is no variable that the next statement may bind anew, nor what was made with it."""
+        return not isinstance(self.root, Local) and not any(isinstance(slot, Part) for slot in self.slots)
+
 
 @dataclass(slots=True)
 class Lifetimes:
