@@ -64,8 +64,18 @@ def as_device(m: Machine, value: Value) -> DeviceV:
             return _open(symbol_of(value))
 
 
-def told_by(symbol: Symbol) -> DeviceV | None:
-    """The device that ``1`` and ``"cuda:1"`` name."""
+def another(symbol: Symbol) -> DeviceV | None:
+    """The device that ``1`` and ``"cuda:1"`` name; device 0 is no other than the current one."""
+    found = _told_by(symbol)
+    return found if found is not None and found.id != CURRENT_DEVICE else None
+
+
+def is_first(symbol: Symbol) -> bool:
+    """``"cuda:0"``"""
+    return isinstance(symbol, symbols.Const) and symbol.kind is str and _told_by(symbol) == numbered(0)
+
+
+def _told_by(symbol: Symbol) -> DeviceV | None:
     match symbol:
         case symbols.Const(kind, int() as number) if kind is int and number >= 0:
             return numbered(number)
@@ -77,7 +87,7 @@ def told_by(symbol: Symbol) -> DeviceV | None:
 
 def _first_counted(m: Machine, symbol: Symbol | None) -> DeviceV | None:
     """The device of the first one of those for which something counts: ``[Lane(i) for i in range(n)]``."""
-    return told_by(counters.first(m, symbol)) if symbol and symbols.has(symbol, symbols.Each) else None
+    return _told_by(counters.first(m, symbol)) if symbol and symbols.has(symbol, symbols.Each) else None
 
 
 def _has_number(symbol: Symbol) -> bool:
@@ -252,7 +262,9 @@ def meant(m: Machine, value: Value) -> DeviceV:
             if not found.id.startswith("?"):
                 return _OF_THREAD if _is_of_thread(m, found) else found
             # What is not known is taken to be the current device, as the first of those that are counted is.
-            m.assumed_device |= found.id not in _CURRENT and _first_counted(m, found.symbol) is None
+            counted = _first_counted(m, found.symbol) is not None
+            m.counted_device |= counted
+            m.assumed_device |= found.id not in _CURRENT and not counted
             return DeviceV(place(m, found), by=found.by, symbol=found.symbol)
 
 

@@ -79,20 +79,22 @@ class _Another:
                 return TupleV(tuple(self.of(item, depth) for item in items))
             case SymV(base):
                 own = self._own(base)
+                if devices.is_first(own):
+                    return value
                 if isinstance(own, symbols.Const) and own is not base:
                     return ConstV(own.value)
                 if own is base and not (self._is_one(base) or self._is_of_each(base)):
                     own = symbols.Item(base, self.key)
                 return self._given(value, own, depth)
             case DeviceV(symbol=base) if base is not None:
-                return devices.told_by(self._own(base)) or value
+                return devices.another(self._own(base)) or value
             case _:
                 return value
 
     def _device(self, value: StreamV | EventV | BufferV) -> DeviceV | None:
         """Where another element has this, if its number names the device: ``[Lane(i) for i in range(n)]``."""
         name = devices.name_of(self.m, value)
-        return devices.told_by(own) if name is not None and (own := self._own(name)) is not name else None
+        return devices.another(own) if name is not None and (own := self._own(name)) is not name else None
 
     def _given(self, value: SymV, own: Symbol, depth: int) -> SymV:
         """What a call of a library has given: ``[Shard(p, torch.optim.AdamW([p])) for p in parts]``.

@@ -79,6 +79,8 @@ def evaluated(m: Machine, e: ir.Comprehension) -> Value:
         work = (op for op in m.ops[begin:] if isinstance(op, (Launch, Copy)))
         works = any(not m.streams[op.stream].is_default for op in work)
         m.heap[made.id].born = replace(born, each=each, works=works)
+        # [pool.submit(run, i) for i in range(n)]: the first one has worked for all, on its own device.
+        m.assumed_device |= works and m.counted_device
         if len(e.generators) == 1 and not e.generators[0].tests and e.kind == "list":
             lengths.one_for_each(m, made, first)
         if len(collected) > 1 or _only_chooses(e, collected):

@@ -161,6 +161,8 @@ class Path:
     premises: list[str] = field(default_factory=list)
     """... and what is taken for granted of what is not known, beside the path's decisions."""
     run_by_several: bool = False
+    counted_device: bool = False
+    """Whether something that counts named a device: the first of those is taken to be the current one."""
     assumed_device: bool = False
     """As in ``Trace``, and so is ..."""
     unseen: list[int] = field(default_factory=list)
