@@ -47,7 +47,11 @@ def at_import(m: Machine, module: ir.Module, e: ir.Expr) -> Value | None:
 
 @contextmanager
 def importing(m: Machine) -> Iterator[None]:
-    """What runs was before anything in the trace, on the stream that was current then, and is complete."""
+    """What runs was before anything in the trace, on the stream that was current then, and is complete.
+
+    As in a constructor, assertions held, and tests are explored last.
+    """
+    constructing, m.constructing = m.constructing, True
     selected = (m.current, m.pushed, m.captures, m.device, m.exact_device, m.device_symbol, m.lane)
     first = len(m.ops)
     m.current, m.pushed, m.captures = {}, [], Captures()
@@ -56,5 +60,6 @@ def importing(m: Machine) -> Iterator[None]:
     try:
         yield
     finally:
+        m.constructing = constructing
         m.current, m.pushed, m.captures, m.device, m.exact_device, m.device_symbol, m.lane = selected
         m.forget_ops(first)

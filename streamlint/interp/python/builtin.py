@@ -275,6 +275,9 @@ def _of_values(
             ):
                 return ConstV(len(items))
             told = objects.told_by_class(m, first, python.TELLS_SIZE, span)
+            if told is None and items is not None and isinstance(first, HeapV):
+                # before = len(seen); seen.add(x): that may be one more.
+                return SymV(symbols.call("len", symbol_of(first), symbols.constant(len(items))))
             return told or text.converted(name, args) or SymV(emptied.length(m, symbol_of(first)))
         case "next":
             return iterators.following(m, first, args[1:], span)
@@ -309,13 +312,20 @@ def _of_values(
 def _may_be_one(m: Machine, value: Value, keys: list[Value]) -> bool:
     """Whether a dict or set has several addresses of memory that came from outside: they may be one.
 
-    ``owners[x.untyped_storage().data_ptr()] = x`` for each ``x``, and ``if len(owners) != 1: raise ...``.
+    ``owners[x.untyped_storage().data_ptr()] = x`` for each ``x``, and ``if len(owners) != 1: raise ...``. So
+    may all that is unknown in a set: ``devices.add(rows.device)``.
     """
     held = m.heap[value.id] if isinstance(value, HeapV) else None
     if held is None or held.shape not in (Shape.DICT, Shape.SET):
         return False
+    if held.shape is Shape.SET and len(keys) > 1 and any(map(_is_unknown, keys)):
+        return True
     addresses = (key.id for key in keys if isinstance(key, BufferV) and key.flavor is Flavor.POINTER)
     return sum(m.buffers[number].origin is not Origin.ALLOCATED for number in addresses) > 1
+
+
+def _is_unknown(value: Value) -> bool:
+    return isinstance(value, SymV) or (isinstance(value, DeviceV) and value.id.startswith("?"))
 
 
 def _arith(op: str, args: list[Value]) -> Value:

@@ -45,44 +45,55 @@ def chooses(
     *,
     lasting: bool = False,
     first: bool | None = None,
+    needs: bool = False,
 ) -> bool:
     """Decides which arm is taken, and whether a loop goes on. The rest is as for ``holds``."""
     frame = m.frame
     around = frame.tested, frame.denied
     frame.tested, frame.denied = of, False
     try:
-        return holds(m, of.test, want, lasting=lasting, first=first)
+        return holds(m, of.test, want, lasting=lasting, first=first, needs=needs)
     finally:
         frame.tested, frame.denied = around
 
 
 def holds(
-    m: Machine, e: ir.Expr, want: bool | None = None, *, lasting: bool = False, first: bool | None = None
+    m: Machine,
+    e: ir.Expr,
+    want: bool | None = None,
+    *,
+    lasting: bool = False,
+    first: bool | None = None,
+    needs: bool = False,
 ) -> bool:
     """Decides a condition. ``want`` is the answer where it is open, which is then not explored.
 
     A ``lasting`` answer also holds for equal conditions later; leaving a loop does not last. ``first`` is the
-    answer that is explored first.
+    answer that is explored first. A path that ``needs`` the answer which it wants ends if it has another one.
     """
     match e:
         case ir.Unary(op="not"):
             frame = m.frame
             frame.denied = not frame.denied
             try:
-                return not holds(m, e.operand, _opposite(want), lasting=lasting, first=_opposite(first))
+                return not holds(
+                    m, e.operand, _opposite(want), lasting=lasting, first=_opposite(first), needs=needs
+                )
             finally:
                 frame.denied = not frame.denied
         case ir.Boolean():
             stop = e.op == "or"
+            # Of ``assert a or b`` each may fail.
+            each = needs and want is not stop
             for operand in e.operands:
-                if holds(m, operand, want, lasting=lasting, first=first) == stop:
+                if holds(m, operand, want, lasting=lasting, first=first, needs=each) == stop:
                     return stop
                 if stop and first is None and _asks_for_nothing(operand):
                     # if page is None or page.numel() < n: page = torch.empty(n): mostly it is large enough.
                     first = False
             return not stop
         case _:
-            return truth(m, asked(m, e, first), e, want, lasting=lasting, first=first)
+            return truth(m, asked(m, e, first), e, want, lasting=lasting, first=first, needs=needs)
 
 
 def _asks_for_nothing(e: ir.Expr) -> bool:
@@ -136,6 +147,7 @@ def truth(
     *,
     lasting: bool = False,
     first: bool | None = None,
+    needs: bool = False,
 ) -> bool:
     value = _as_told(m, names.settle(m, value), e.span)
     known = answers.constant(m, value)
@@ -154,7 +166,7 @@ def truth(
             return ask(m, m.fresh("truth", e.span).symbol, e, want)
         case _:
             key = emptied.is_any_left(m, symbol_of(value))
-            return ask(m, key, e, want, lasting=lasting, first=first)
+            return ask(m, key, e, want, lasting=lasting, first=first, needs=needs)
 
 
 def _of_a_later_pass(m: Machine, e: ir.Expr, *, known: bool) -> bool:
@@ -200,6 +212,7 @@ def ask(
     *,
     lasting: bool = False,
     first: bool | None = None,
+    needs: bool = False,
 ) -> bool:
     """Decides what nothing is known of; equal keys get equal answers on a path."""
     key, negated = symbols.question(key)
@@ -214,6 +227,9 @@ def ask(
         if lasting:
             m.oracle.answer(key, int(want == negated))
         return want
+    if want is not None and needs:
+        # if not x.is_contiguous(): x = recovered(x), which has asked that before and gives x back
+        m.oracle.shows(key, int(want == negated))
     relevant = m.frame.touches and not m.constructing
     leads = m.frame.leads and not m.constructing
     default = _first_arm(m, key, first, negated=negated)

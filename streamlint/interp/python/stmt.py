@@ -118,7 +118,8 @@ def _carry_out(m: Machine, s: ir.Stmt) -> None:
             raise Jumped(s.kind)
         case ir.Assert():
             # The object that the entry is about exists, so the assertions of its constructor held.
-            if not conditions.holds(m, s.test, want=True) and not m.constructing:
+            needs = not m.constructing
+            if not conditions.holds(m, s.test, want=True, needs=needs) and needs:
                 raise PathEnds
         case ir.Scope() | ir.Import() | ir.FunctionDef() | ir.ClassDef() | ir.Declare():
             _declare(m, s)
@@ -196,7 +197,7 @@ def takes_arm(m: Machine, s: ir.If) -> bool:
         want = False
     elif s.orelse and isinstance(s.orelse[-1], ir.Raise):
         want = True
-    return conditions.chooses(m, s, want, lasting=True, first=_first_arm(m, s))
+    return conditions.chooses(m, s, want, lasting=True, first=_first_arm(m, s), needs=want is not None)
 
 
 def _first_arm(m: Machine, s: ir.If) -> bool | None:

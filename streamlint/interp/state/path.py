@@ -202,7 +202,8 @@ class Path:
     calls_of: dict[tuple[int, str], int] = field(default_factory=dict)
     """... and how often, by the object and the name."""
     constructing: bool = False
-    """Whether the object that the entry is about is being made; its branches are explored last."""
+    """Whether the object that the entry is about is being made, or a module imported; branches of that are
+    explored last."""
     did: object = None
     """What the path did, as ``runs.outline`` tells it."""
     whole: bool = False
