@@ -24,6 +24,8 @@ from streamlint.interp.state.values import (
 from streamlint.trace import Picked
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
 
@@ -52,6 +54,8 @@ def found(m: Machine, held: HeapObject, owner: HeapV, at: Symbol) -> Value:
             held.extra[at] = held.sample
         elif (at is FIRST or _stands_for_each(at)) and (filled := _filled(m, held)) is not None:
             held.extra[at] = filled
+        elif not _is_known(at) and (filled := _filled_by_number(m, held)) is not None:
+            held.extra[at] = alike.like(m, filled, at, apart=True)
         elif held.sample is not None and (held.open or not (held.items or held.entries)):
             # Where a loop has filled a dict, the sample is itself one of its elements.
             apart = held.sample in held.entries.values()
@@ -93,9 +97,21 @@ def _filled(m: Machine, held: HeapObject) -> HeapV | None:
     ``groups = [[] for _ in range(n)]``, ``groups[slot].append(job)``, and then ``for group in groups``: one
     of them has the job, and it may be the first.
     """
+    return _filled_under(m, held, lambda key: not _is_known(key))
+
+
+def _filled_by_number(m: Machine, held: HeapObject) -> HeapV | None:
+    """... and one that code fills with others by their numbers: whoever's it is got something as they did.
+
+    ``plan[t % ranks].append(job)`` for all jobs, and then ``for job in plan[rank]``.
+    """
+    return _filled_under(m, held, _is_known) if all(map(_is_known, held.extra)) else None
+
+
+def _filled_under(m: Machine, held: HeapObject, is_meant: Callable[[Symbol], bool]) -> HeapV | None:
     if not isinstance(held.sample, HeapV) or elements.listed(m, held.sample) != []:
         return None
-    asked = (value for key, value in held.extra.items() if not _is_known(key))
+    asked = (value for key, value in held.extra.items() if is_meant(key))
     return next((one for one in asked if isinstance(one, HeapV) and elements.listed(m, one) != []), None)
 
 
