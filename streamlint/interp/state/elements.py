@@ -118,6 +118,9 @@ def selector(at: Value) -> Selector:
     match at:
         case ConstV(int() as i) if i >= 0:
             return Interval(i, i + 1)
+        case SymV(symbols.Binary("%", symbols.Const(_, int(0)), _)):
+            # rows[(rank - step) % ranks], of rank 0 at step 0: however many there are.
+            return Interval(0, 1)
         case SliceV(lo, hi, _):
             first, end = 0 if _is_left_out(lo) else _number(lo), _number(hi)
             if first is not None and end is not None:
