@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 _KEPT = (StreamV, EventV, HeapV, TupleV)
 """Elements that are told apart; memory is one buffer with places in it."""
 _OF_ORDER = (StreamV, EventV)
-_OF_ORDER = (StreamV, EventV)
 
 
 def is_filled(m: Machine, value: Value) -> bool:
