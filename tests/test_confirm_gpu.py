@@ -241,11 +241,11 @@ PINNED_AGAIN = "the reference gets the pinned block as well: the value is wrong 
 LAST_PLAN = "the pair that shows it comes last of many plans"
 RACES_ON_THE_HOST = "the host races too when all is serialized; seen wrong by hand"
 GONE = "nothing is late: the memory is gone, and what uses its allocator afterwards fails"
-ELSEWHERE = "it is held back on the device that is current, and works on another one"
+OTHER_DEVICE = "works on a device that is not current, and was ordered in one of two runs: not known why"
 KNOWN = {
-    "torch/sl101_devices_of_elements::streams_of_devices_bad": ELSEWHERE,
-    "torch/sl101_devices_of_elements::memory_of_elements_bad": ELSEWHERE,
-    "torch/sl101_devices_of_elements::helpers_bad": ELSEWHERE,
+    "torch/sl101_devices_of_elements::streams_of_devices_bad": OTHER_DEVICE,
+    "torch/sl101_devices_of_elements::memory_of_elements_bad": OTHER_DEVICE,
+    "torch/sl101_devices_of_elements::helpers_bad": OTHER_DEVICE,
     "torch/sl101_joined_for_a_time::watched_bad": "the thread has ended in the time that it is given",
     "cuda_runtime/sl402_of_an_object::tensor_bad": GONE,
     "cuda_runtime/sl402_of_an_object::all_of_them_bad": GONE,
