@@ -119,9 +119,14 @@ _ANY = frozenset("<=>")
 _TURNED = str.maketrans("<>", "><")
 
 
-def asked_of(m: Machine, left: Symbol, right: Symbol) -> dict[Symbol, frozenset[str]]:
-    """What the path has asked of two numbers, and in which orders each answer leaves them."""
+def asked_of(m: Machine, op: str, left: Symbol, right: Symbol) -> dict[Symbol, frozenset[str]]:
+    """What the path has asked of two numbers, and in which orders each answer leaves them.
+
+    Nothing for a comparison that is not about their order.
+    """
     found: dict[Symbol, frozenset[str]] = {}
+    if op not in _ORDERS:
+        return found
     for asked, holds in _ORDERS.items():
         turned = asked.translate(_TURNED)
         for question in ((asked, left, right), (turned, right, left)):
@@ -134,7 +139,5 @@ def asked_of(m: Machine, left: Symbol, right: Symbol) -> dict[Symbol, frozenset[
 
 def by_order(op: str, left_open: Iterable[frozenset[str]]) -> bool | None:
     """What earlier answers say of two numbers: ``if used == size: send()``, and then ``if used < size:``."""
-    if op not in _ORDERS:
-        return None
     open_ = _ANY.intersection(*left_open)
     return True if open_ <= _ORDERS[op] else False if open_.isdisjoint(_ORDERS[op]) else None

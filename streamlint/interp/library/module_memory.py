@@ -132,20 +132,16 @@ def _is_of_part(owner: Symbol, symbol: Symbol) -> bool:
         case symbols.Attr(held, "data"):
             return _is_of_part(owner, held)
         case symbols.Attr(part, name):
-            return stored.is_in(part, owner) and (name in torch_layers.LAYER_PARTS or is_in_tree(part))
+            return stored.is_in(part, owner) and (name in torch_layers.LAYER_PARTS or _is_in_tree(part))
         case _:
             return False
 
 
-def is_in_tree(part: Symbol) -> bool:
+def _is_in_tree(part: Symbol) -> bool:
     """Whether it is one of the modules that a module has listed."""
-    match part:
-        case symbols.Item(of):
-            return is_in_tree(of)
-        case symbols.Fresh(symbols.Call(symbols.Attr(_, name), _)):
-            return name in model.MODULE_TREE
-        case _:
-            return False
+    while isinstance(part, symbols.Item):
+        part = part.of
+    return stored.listing_module(part) is not None
 
 
 def _is_listed(owner: Symbol, symbol: Symbol) -> bool:

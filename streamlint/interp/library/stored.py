@@ -93,6 +93,13 @@ def _held_by(part: Symbol) -> Symbol | None:
     match part:
         case symbols.Attr(of) | symbols.Item(of):
             return of
+        case _:
+            return listing_module(part)
+
+
+def listing_module(listing: Symbol) -> Symbol | None:
+    """``net`` of ``net.modules()``; None of what lists no modules."""
+    match listing:
         case symbols.Fresh(symbols.Call(symbols.Attr(of, name), _)) if name in model.MODULE_TREE:
             return of
         case _:

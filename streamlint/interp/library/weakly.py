@@ -124,8 +124,7 @@ def after_statement(m: Machine, span: Span, since: int = 0) -> None:
     }
     if not pending or m.constructing:
         return
-    # Like any search, it takes its share of the path's budget, also where it is spared.
-    m.steps += 10 + len(m.heap) // 10
+    m.search()  # also where it is spared
     missing = last_seen.not_there(m, set(pending.values()))
     if not missing:
         return

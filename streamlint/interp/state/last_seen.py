@@ -68,7 +68,8 @@ def note(m: Machine, held: Iterable[Thing]) -> None:
 def _look(m: Machine, missing: set[Thing]) -> None:
     """What lasts longest comes first: then the others, for what is in none of those."""
     _look_from(m, _lasting(m), missing, _slots)
-    _look_from(m, _passing(m), missing, _parts)
+    if missing:
+        _look_from(m, _passing(m), missing, _parts)
 
 
 def _look_from(m: Machine, roots: Iterable[_Seen], missing: set[Thing], parts: _Parts) -> None:

@@ -125,8 +125,7 @@ def _drop_among(m: Machine, wanted: set[BufferId], span: Span) -> None:
     m.steps += 1
     missing = last_seen.not_there(m, wanted)
     if missing or not last_seen.last(m, wanted):
-        # A search walks over all that is held, and takes its share of the budget: also where it is spared.
-        m.steps += 10 + len(m.heap) // 10
+        m.search()  # also where it is spared
     if not missing:
         return
     life.scans += 1

@@ -100,6 +100,10 @@ class Machine(Path):
         if not steps & 4_095:
             self.project.budgets.look()
 
+    def search(self) -> None:
+        """A search walks over all that is held, and takes its share of the budget."""
+        self.steps += 10 + len(self.heap) // 10
+
     def stop(self, budget: str) -> NoReturn:
         self.cut.append(budget)
         raise Cut(budget)
