@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from streamlint.frozen import frozen
 
@@ -41,13 +41,31 @@ class Function:
     """What its annotation says of the result."""
 
 
+class Body(Protocol):
+    """The code of a function, which is lowered when it is first asked for.
+
+    All that is known of a function without it is part of its module's outline (``run.outlines``).
+    """
+
+    @property
+    def digest(self) -> bytes:
+        """Tells the name and the text of the function from any other."""
+
+    def __call__(self) -> Function:
+        """Raises ``LoweringError``."""
+
+    def note(self) -> None:
+        """Says that its text was looked at: what rests on it is to be found anew when it has changed."""
+
+
 @frozen(eq=False)
 class FunctionDecl:
     """A function that is known but not yet lowered.
 
     ``names`` are all identifiers and attribute names in its text: enough to decide, without
     lowering, whether it can touch a stream or an attribute. ``load`` lowers it (and caches);
-    it raises ``LoweringError``.
+    it raises ``LoweringError``. Fields are the same for any text that means the same to other code; who asks
+    for ``names``, ``variables`` or ``lines`` has looked at the text itself, and that is noted.
     """
 
     name: str
@@ -57,10 +75,11 @@ class FunctionDecl:
     end_line: int
     decorators: tuple[str, ...]
     """Dotted text of each decorator, calls without arguments: ``"torch.no_grad"``."""
-    names: frozenset[str]
+    used: frozenset[str]
+    """Its ``names`` without its ``variables``: what may be something of other code, too."""
     members: frozenset[str]
-    """Those of them that may be a member of an object: behind a dot, or in a string for ``getattr``. A method
-    ``next`` is not what ``next(self.loader)`` calls."""
+    """Those of its names that may be a member of an object: behind a dot, or in a string for ``getattr``. A
+    method ``next`` is not what ``next(self.loader)`` calls."""
     called: frozenset[str]
     """Last names of what it calls: ``torch.cuda.stream(s)`` calls a ``stream``, ``self.stream.f()`` none."""
     own: frozenset[str]
@@ -73,19 +92,35 @@ class FunctionDecl:
     entered: frozenset[str]
     """Last names of what its ``with`` statements enter without a call: not its own variables, which show what
     they are."""
-    variables: frozenset[str]
-    """Names that it has for nothing but its parameters and variables: ``stream`` of ``def feed(stream)``,
-    not where it calls ``torch.cuda.stream`` too."""
     keywords: frozenset[str]
     """Names that it has for nothing but keywords of calls, and such variables: ``launch(x, stream=s)``."""
     stored: frozenset[str]
     """Attributes that it assigns, of whatever object."""
     packages: frozenset[str]
     """The packages that it imports itself."""
-    load: Callable[[], Function] = field(repr=False)
+    text_names: frozenset[str] = field(repr=False)
+    """``names``, for who may ask without saying so."""
+    text_variables: frozenset[str] = field(repr=False)
+    load: Body = field(repr=False)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """All identifiers and attribute names in its text."""
+        self.load.note()
+        return self.text_names
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """Names that it has for nothing but its parameters and variables.
+
+        ``stream`` of ``def feed(stream)``, not where it calls ``torch.cuda.stream`` too.
+        """
+        self.load.note()
+        return self.text_variables
 
     @property
     def lines(self) -> int:
+        self.load.note()
         return self.end_line - self.span.line + 1
 
     def beginning(self) -> tuple[Function, str]:
@@ -152,6 +187,8 @@ class Module:
     body_given: tuple[tuple[str, frozenset[str]], ...]
     """Variables that the module-level statements set, as in ``FunctionDecl.given``."""
     load_body: Callable[[], tuple[Stmt, ...]] = field(repr=False)
+    outside: bytes = field(repr=False)
+    """A digest of its text without its functions."""
     roots: frozenset[str] = field(init=False, repr=False)
     """The packages that the module imports, and those that its functions do: ``import cupy as cp`` where
     that is first needed."""

@@ -11,6 +11,7 @@ from streamlint.frozen import frozen
 from streamlint.lower.header import header
 from streamlint.lower.imports import lower_imports
 from streamlint.lower.kept import Lowered
+from streamlint.lower.outline import Looked, Noted, digest, in_tables, outside
 from streamlint.lower.scan import (
     DEFINITIONS,
     IMPORTS,
@@ -30,14 +31,19 @@ _D = TypeVar("_D", ir.FunctionDecl, ir.ClassDecl)
 
 
 def index_module(
-    text: str, path: str, name: str, is_package: bool, lowered: Lowered | None = None
+    text: str,
+    path: str,
+    name: str,
+    is_package: bool,
+    lowered: Lowered | None = None,
+    looked: Looked | None = None,
 ) -> ir.Module:
     """Index one source file.
 
     ``path`` goes into every span as it is; ``name`` is the dotted import name, from which relative
     imports are resolved. Raises ``ir.LoweringError`` for text that is not Python of the running
     version; bodies that cannot be lowered raise it when they are loaded. ``lowered`` has the functions of the
-    text that the file held before.
+    text that the file held before; ``looked`` is where it is noted whose code somebody looks at.
 
     Of several definitions of one name the last one counts, but one in a fallback branch (``else``,
     ``except``, ``if TYPE_CHECKING``) does not replace an earlier one.
@@ -47,7 +53,8 @@ def index_module(
         segment = Segment(source, "\n".join(source.lines), 0, False)
         lowered = lowered if lowered is not None else Lowered()
         lowered.begin()
-        return _Indexer(segment, lowered).module(segment.parse_ast())
+        looked = looked if looked is not None else set()
+        return _Indexer(segment, lowered, looked).module(segment.parse_ast())
 
 
 def check_syntax(text: str, path: str) -> None:
@@ -59,7 +66,7 @@ def check_syntax(text: str, path: str) -> None:
 
 def index_class(segment: Segment, node: ast.ClassDef, prefix: str) -> ir.ClassDecl:
     """Index a class that stands in a function; ``prefix`` of its qualified name."""
-    return _Indexer(segment, Lowered()).class_(node, prefix)
+    return _Indexer(segment, Lowered(), set()).class_(node, prefix)
 
 
 def _lower_function(source: SourceText, lines: Lines, prefix: str) -> ir.Function:
@@ -78,6 +85,7 @@ def _lower_block(source: SourceText, block: Block) -> tuple[ir.Stmt, ...]:
 class _Indexer:
     segment: Segment
     lowered: Lowered
+    looked: Looked
 
     def module(self, body: list[ast.stmt]) -> ir.Module:
         source = self.segment.source
@@ -107,6 +115,7 @@ class _Indexer:
             load_body=self.block_loader(
                 Block(tuple(self.runs(body, (*DEFINITIONS, *IMPORTS))), "", BlockKind.MODULE)
             ),
+            outside=outside(source.lines, tuple(in_tables(functions, classes))),
         )
 
     def function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, prefix: str) -> ir.FunctionDecl:
@@ -116,6 +125,9 @@ class _Indexer:
         text = source.lines[first - 1 : end_line]
         words = self.lowered.words.get(text, partial(scan, node))()
         lines = Lines(first, end_line, words.depth, source.size(first, end_line))
+        lazy = self.lowered.functions.get(
+            (prefix, first, text), partial(_lower_function, source, lines, prefix)
+        )
         return ir.FunctionDecl(
             name=node.name,
             qualname=prefix + node.name,
@@ -123,20 +135,19 @@ class _Indexer:
             span=header(self.segment, node),
             end_line=end_line,
             decorators=tuple(dotted(decorator) for decorator in node.decorator_list),
-            names=words.names,
+            used=words.names - words.variables,
             members=words.members,
             called=words.called,
             own=words.own,
             globals=words.globals,
             given=words.given,
             entered=words.entered,
-            variables=words.variables,
             keywords=words.keywords,
             stored=words.stored,
             packages=words.packages,
-            load=self.lowered.functions.get(
-                (prefix, first, text), partial(_lower_function, source, lines, prefix)
-            ),
+            text_names=words.names,
+            text_variables=words.variables,
+            load=Noted(lazy, source.module, digest(prefix + node.name, *text), self.looked),
         )
 
     def class_(self, node: ast.ClassDef, prefix: str) -> ir.ClassDecl:

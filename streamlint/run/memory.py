@@ -2,7 +2,9 @@
 
 A result is kept by the text of its file, together with what was read to get it: names of modules that were
 looked up, found or not, and searches through the whole tree. It holds where each of these has the same
-answer: the same module in a file of the same text, or still none; the same files that match. The report of a
+answer: the same module in a file of the same text, or still none; the same files that match. Of a module from
+which only some functions were asked for, another text is as good in which these are the same, and all
+that is known of the others without their code. The report of a
 run is kept by the texts of all files. A text that is read in the place of a file is as good as what the file
 holds: when it is saved, what it gave is known.
 """
@@ -11,14 +13,15 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from streamlint.cache import codec, identity, snapshot
 from streamlint.cache.store import Row, Store, digest
 from streamlint.files import UnreadableError, read_source, relative
 from streamlint.finding import Report
-from streamlint.frozen import replace
-from streamlint.run.results import FileResult, Reads
+from streamlint.frozen import frozen, replace
+from streamlint.run.results import FileResult, Part, Reads
 from streamlint.run.searches import Kind, Search
 from streamlint.run.warm import Seen
 
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from streamlint import ir
     from streamlint.cache.snapshot import Snapshot
     from streamlint.run.results import Settings
     from streamlint.run.tree import Tree
@@ -66,7 +70,7 @@ class Memory:
         digests = {path: digest(text).hex() for path, text in self._instead.items()}
         self._now = replace(self._disk, digests={**self._disk.digests, **digests})
         self._changed = self._now.changed(self._earlier)
-        self._lines: dict[str, bytes] = {}
+        self._indexed: dict[str, ir.Module | None] = {}
         self.searches = self._known_searches()
         """Searches whose answers are known: the paths of the files that match, in one order."""
 
@@ -111,7 +115,7 @@ class Memory:
             if path in found:
                 continue
             reads = _load_reads(row.reads)
-            if reads is None or self._answer(tree, *reads) != row.answer:
+            if reads is None or self._answer(tree, reads) != row.answer:
                 continue
             report = codec.load(row.value)
             if report is not None:
@@ -129,11 +133,11 @@ class Memory:
     def _key(self, path: str, name: str) -> bytes:
         return digest(b"file", self._prefix, _bytes(f"{path}\0{name}\0{self._now.digests[path]}"))
 
-    def _answer(self, tree: Tree, modules: Sequence[str], searches: Sequence[Search]) -> bytes:
+    def _answer(self, tree: Tree, reads: _Kept) -> bytes:
         """What there is to read by these names and searches."""
-        parts = [self._module(tree, name) for name in modules]
-        names = tree.named.of_files if searches else {}
-        for search in searches:
+        parts = [self._module(tree, name, reads.parts) for name in reads.modules]
+        names = tree.named.of_files if reads.searches else {}
+        for search in reads.searches:
             if search not in self.searches:
                 matching = (path for path in self._files if search.matches(self._text(path)))
                 self.searches[search] = tuple(sorted(matching))
@@ -141,16 +145,26 @@ class Memory:
             parts.append(b"")
         return digest(*parts)
 
-    def _module(self, tree: Tree, name: str) -> bytes:
-        """The module that a name stands for: its own name, its file and its text."""
-        if name not in self._lines:
-            place = tree.named.place(name)
-            if place is None:
-                self._lines[name] = b""
-            else:
-                path = tree.relative(place[1])
-                self._lines[name] = _bytes(f"{place[0]}\0{path}\0{self._now.digests[path]}")
-        return self._lines[name]
+    def _module(self, tree: Tree, name: str, parts: Mapping[str, _PartThen]) -> bytes:
+        """The module that a name stands for: its own name, its file and its text, or one as good."""
+        place = tree.named.place(name)
+        if place is None:
+            return b""
+        path = tree.relative(place[1])
+        then, now = parts.get(place[0]), self._now.digests[path]
+        if then is not None and then.text != now and self._is_still(tree, place[0], then):
+            now = then.text
+        return _bytes(f"{place[0]}\0{path}\0{now}")
+
+    def _is_still(self, tree: Tree, name: str, then: _PartThen) -> bool:
+        if name not in self._indexed:
+            self._indexed[name] = tree.load(name)
+        module = self._indexed[name]
+        if module is None:
+            return False
+        from streamlint.run.outlines import bodies, outline
+
+        return outline(module) == then.part.outline and then.part.bodies <= bodies(module)
 
     # ------------------------------------------------------------------------- what is kept
 
@@ -169,19 +183,29 @@ class Memory:
                 report = None
                 continue
             self.searches.update(result.reads.searches)
-            modules, searches = sorted(result.reads.modules), sorted(result.reads.searches, key=_words)
+            value = codec.dump(_report_of(tree.relative(path), result))
+            reads = self._kept(tree, result.reads, value)
             rows.append(
                 Row(
                     self._key(tree.relative(path), names[path]),
-                    json.dumps([modules, [_words(search) for search in searches]]).encode(),
-                    self._answer(tree, modules, searches),
-                    codec.dump(_report_of(tree.relative(path), result)),
+                    reads.dump(),
+                    self._answer(tree, reads),
+                    value,
                 )
             )
         if report is not None and not moved:
             rows.append(Row(self._report_key(wanted, tree.root), b"", b"", codec.dump(report)))
         still = {path: found for path, found in self._now.digests.items() if path not in moved}
         self._keep(replace(self._now, digests=still), rows)
+
+    def _kept(self, tree: Tree, reads: Reads, value: bytes) -> _Kept:
+        """With the texts that modules have now. Who names a file tells of its lines: of all of it."""
+        parts: dict[str, _PartThen] = {}
+        for name, part in reads.parts.items():
+            path = tree.relative(tree.named.own[name][0])
+            if _bytes(json.dumps(PurePath(path).name)[1:-1]) not in value:
+                parts[name] = _PartThen(self._now.digests[path], part)
+        return _Kept(sorted(reads.modules), sorted(reads.searches, key=_words), parts)
 
     def _rests_on(self, tree: Tree, path: Path, reads: Reads, moved: frozenset[str]) -> bool:
         if not moved:
@@ -211,11 +235,42 @@ def _search(kind: str, *words: str) -> Search:
     return Search(Kind(kind), words)
 
 
-def _load_reads(data: bytes) -> tuple[list[str], list[Search]] | None:
+@frozen()
+class _PartThen:
+    """What was looked at of a module that had this text."""
+
+    text: str
+    part: Part
+
+
+@frozen()
+class _Kept:
+    """``Reads`` in one order, as they stand in the store; ``parts`` by the names of modules."""
+
+    modules: Sequence[str]
+    searches: Sequence[Search]
+    parts: Mapping[str, _PartThen]
+
+    def dump(self) -> bytes:
+        parts = {
+            name: [then.text, then.part.outline.hex(), sorted(body.hex() for body in then.part.bodies)]
+            for name, then in sorted(self.parts.items())
+        }
+        return json.dumps([self.modules, [_words(search) for search in self.searches], parts]).encode()
+
+
+def _load_reads(data: bytes) -> _Kept | None:
     try:
-        modules, searches = json.loads(data)
-        return modules, [_search(*words) for words in searches]
-    except (ValueError, TypeError, RecursionError):
+        modules, searches, parts = json.loads(data)
+        return _Kept(
+            modules,
+            [_search(*words) for words in searches],
+            {
+                name: _PartThen(text, Part(bytes.fromhex(known), frozenset(map(bytes.fromhex, bodies))))
+                for name, (text, known, bodies) in parts.items()
+            },
+        )
+    except (ValueError, TypeError, AttributeError, RecursionError):
         return None
 
 

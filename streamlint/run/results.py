@@ -37,6 +37,16 @@ class Settings:
 
 
 @frozen()
+class Part:
+    """What was looked at of a module."""
+
+    outline: bytes
+    """All that is known of it without the code of its functions (``run.outlines``)."""
+    bodies: frozenset[bytes]
+    """The functions whose code was looked at."""
+
+
+@frozen()
 class Reads:
     """What was looked at to analyze a file: where all of it is as it was, so is what the file gives."""
 
@@ -44,6 +54,8 @@ class Reads:
     """Dotted names that were looked up, whether a file answers to them or none."""
     searches: Mapping[Search, tuple[str, ...]] = field(default_factory=dict)
     """Searches through the text of the whole tree, with the paths of the files that match."""
+    parts: Mapping[str, Part] = field(default_factory=dict)
+    """What was looked at of the modules, by their own names, of which that is not the whole text."""
 
 
 @frozen()

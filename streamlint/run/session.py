@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -23,8 +23,9 @@ from streamlint.prefilter import may_hold_comments
 from streamlint.run import collector, frames, searches
 from streamlint.run.elsewhere import Elsewhere
 from streamlint.run.matching import Matching
+from streamlint.run.outlines import outline
 from streamlint.run.plain import of_plain_file
-from streamlint.run.results import FileResult, Reads, Settings
+from streamlint.run.results import FileResult, Part, Reads, Settings
 from streamlint.run.together import Together
 from streamlint.run.tree import Tree
 from streamlint.run.warm import Ran
@@ -58,8 +59,9 @@ def collected(session: Session, path: Path, only: frozenset[str] | None = None) 
 class Session:
     """What the files of one run share: the tree and the modules indexed so far.
 
-    What a result rests on beside the text of its own file is looked up by ``_load`` and ``Matching.modules``:
-    they note it, and nothing else looks at other files.
+    What a result rests on beside the text of its own file is looked up by ``_load`` and ``Matching.modules``,
+    by what they lead to (``Tree.looked``), and by ``_text`` and ``statement``: they note it, and nothing else
+    looks at other files.
     """
 
     def __init__(
@@ -76,12 +78,15 @@ class Session:
         self.names = self.tree.named.of_files
         self._modules: dict[str, ir.Module | None] = {}
         self._looked_up: set[str] = set()
+        self._texts: set[str] = set()
+        self._outlines: dict[str, bytes] = {}
         self._matching = Matching(self.tree, found)
         self.project = self._new_project()
 
     def _new_project(self) -> Project:
         """One for each file: what it remembers was looked up for this file, and that is noted."""
-        self._looked_up, self._matching.asked = set(), {}
+        self._looked_up, self._texts, self._matching.asked = set(), set(), {}
+        self.tree.looked.clear()
         project = Project(self._load, self._assigning, self._calling, self._storing, self._hazards)
         self._elsewhere = Elsewhere(self.tree, project, self._matching.modules)
         return project
@@ -144,7 +149,23 @@ class Session:
         return self._analyzed(path, module, only)
 
     def _reads(self) -> Reads:
-        return Reads(frozenset(self._looked_up), self._matching.asked)
+        return Reads(frozenset(self._looked_up), self._matching.asked, self._parts())
+
+    def _parts(self) -> dict[str, Part]:
+        """What was looked at of each module whose text was not."""
+        bodies: defaultdict[str, set[bytes]] = defaultdict(set)
+        for name, body in self.tree.looked:
+            bodies[name].add(body)
+        loaded = (self._modules[name] for name in self._looked_up)
+        modules = {each.name: each for each in loaded if each is not None and each.path not in self._texts}
+        return {
+            name: Part(self._outline(module), frozenset(bodies[name])) for name, module in modules.items()
+        }
+
+    def _outline(self, module: ir.Module) -> bytes:
+        if module.name not in self._outlines:
+            self._outlines[module.name] = outline(module)
+        return self._outlines[module.name]
 
     def module(self, path: Path) -> ir.Module | None:
         name = self.names.get(path)
@@ -243,9 +264,11 @@ class Session:
         return self._matching.modules(searches.hazards())
 
     def _text(self, path: str) -> str | None:
+        self._texts.add(path)
         return self.tree.text(self.tree.root / path)
 
     def statement(self, span: Span) -> str:
+        self._texts.add(span.path)
         return self.tree.statement(span)
 
 

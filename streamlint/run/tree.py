@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from streamlint import ir
+    from streamlint.lower.outline import Looked
     from streamlint.run.warm import Warm
     from streamlint.source import Span
 
@@ -38,6 +39,8 @@ class Tree:
     named: Names = field(init=False)
     indexed: dict[str, int] = field(default_factory=dict)
     """Characters of the modules that were indexed and not forgotten, by their names."""
+    looked: Looked = field(init=False)
+    """Functions of indexed modules whose code was looked at."""
     _parsed: set[Path] = field(default_factory=set)
     """Files that were parsed for an index: why one could not be is noted."""
     _texts: dict[Path, str | None] = field(default_factory=dict)
@@ -50,6 +53,7 @@ class Tree:
         def named() -> Names:
             return Names.of(self.root, self.files)
 
+        self.looked = set() if self.warm is None else self.warm.looked
         self.named = named() if self.warm is None else self.warm.named((self.root, self.files), named)
 
     def relative(self, path: Path) -> str:
@@ -123,7 +127,7 @@ class Tree:
         try:
             if self.warm is not None:
                 return self.warm.index(text, path, where, name, is_package)
-            return index_module(text, where, name, is_package)
+            return index_module(text, where, name, is_package, looked=self.looked)
         except ir.LoweringError as error:
             self.note(path, error.line, error.message)
             return None

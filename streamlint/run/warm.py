@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from streamlint.cache.snapshot import Snapshot
     from streamlint.finding import Pair
     from streamlint.lower.kept import Lowered
+    from streamlint.lower.outline import Looked
     from streamlint.run.module_names import Names
     from streamlint.run.searches import Search
 
@@ -67,6 +68,8 @@ class Warm:
     """The files of projects, by their root and what they leave out, as long as they are taken to be those."""
     seen: dict[tuple[Path, Path], Seen] = field(default_factory=dict)
     """By the folder in which results are kept, and the root."""
+    looked: Looked = field(default_factory=set)
+    """Functions of the modules below whose code was looked at for the question at hand."""
     _named: tuple[object, Names] | None = None
     _called: tuple[object, Called] | None = None
     _searched: tuple[object, dict[Search, list[Path]]] | None = None
@@ -113,7 +116,7 @@ class Warm:
             self._lowered.clear()
             self._size = 0
         lowered = self._lowered.setdefault(key, Lowered())
-        module = index_module(text, where, name, is_package, lowered)
+        module = index_module(text, where, name, is_package, lowered, self.looked)
         self._size += len(text) - len(self._modules.get(key, ("",))[0])
         self._modules[key] = text, module
         return module

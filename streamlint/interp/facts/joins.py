@@ -60,7 +60,7 @@ def _of_calls(decl: ir.FunctionDecl) -> frozenset[str]:
 
     ``query`` of ``def score(self, query, key)`` is none, nor ``done`` of ``self.done = torch.cuda.Event()``.
     """
-    return decl.names - decl.variables - decl.keywords - (decl.own - decl.called)
+    return decl.used - decl.keywords - (decl.own - decl.called)
 
 
 def _steps_of(decl: ir.FunctionDecl, methods: Mapping[str, ir.FunctionDecl]) -> set[ir.FunctionDecl]:

@@ -227,7 +227,7 @@ def is_relevant(project: Project, decl: ir.FunctionDecl, among: Relevant) -> boo
 def _uses(decl: ir.FunctionDecl) -> frozenset[str]:
     """What a function may call: not its own name, which stands above it, nor its variables and keywords."""
     own = {decl.name} - decl.members - decl.called
-    return decl.names - decl.variables - decl.keywords - own
+    return decl.used - decl.keywords - own
 
 
 def callers_first(decls: Sequence[ir.FunctionDecl]) -> list[ir.FunctionDecl]:

@@ -195,7 +195,7 @@ def _scopes(project: Project, module: ir.Module, owner: ir.ClassDecl | ir.Module
     """The code that may put streams or events into something that the owner holds."""
     for decl, cls in methods_and_functions(module):
         if (cls is owner or owner is module) and (
-            touching.makes_streams(decl.names) or touching.touches(project, decl)
+            touching.makes_streams(decl.used) or touching.touches(project, decl)
         ):
             scope = scope_of(module, decl, cls if cls is owner else None)
             if scope is not None:

@@ -249,7 +249,7 @@ def _with_own(module: ir.Module, name: str, made: Span) -> set[str]:
         for decl in decls
         if decl.name == "__init__"
         and name in decl.names
-        and touching.makes_streams(decl.names)
+        and touching.makes_streams(decl.used)
         and (maker is None or decl.qualname.rpartition(".")[0] != maker.qualname.rpartition(".")[0])
     }
 

@@ -38,9 +38,7 @@ def touches(project: Project, decl: ir.FunctionDecl) -> bool:
 def _touches(project: Project, decl: ir.FunctionDecl) -> bool:
     module = project.module(decl.module)
     # A parameter ``stream`` is no call of ``torch.cuda.stream``.
-    return module is not None and (
-        names_touch(project, module, decl.names - decl.variables) or enters_unknown(module, decl)
-    )
+    return module is not None and (names_touch(project, module, decl.used) or enters_unknown(module, decl))
 
 
 def names_in(function: ir.Function) -> frozenset[str]:
@@ -62,7 +60,7 @@ def _uses_touching(project: Project, decl: ir.FunctionDecl) -> bool:
     if module is None:
         return False
     leading = project.once(_LEADING, decl.module, lambda: frozenset(_names_leading(project, module)))
-    return not leading.isdisjoint(decl.names - {decl.name})
+    return not leading.isdisjoint(decl.used - {decl.name})
 
 
 def _names_leading(project: Project, module: ir.Module) -> Iterator[str]:
@@ -109,7 +107,7 @@ def _follows(project: Project, function: ir.Function | ir.FunctionDecl) -> bool:
     if module is None:
         return False
     if isinstance(function, ir.FunctionDecl):
-        enters, names = enters_unknown(module, function), function.names - function.variables
+        enters, names = enters_unknown(module, function), function.used
     else:
         enters = any(isinstance(node, ir.With) for node in ir.walk(function.body))
         names = names_in(function)
@@ -198,7 +196,7 @@ def used_by(module: ir.Module) -> Iterator[frozenset[str]]:
     """
     yield module.body_names
     for decl in ir.all_functions(module):
-        yield decl.names - ((decl.variables | decl.keywords) - vocabulary.FLAGS)
+        yield (decl.used - decl.keywords) | (decl.text_names & vocabulary.FLAGS)
 
 
 def _foreign(module: ir.Module) -> frozenset[str]:

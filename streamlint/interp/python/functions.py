@@ -107,7 +107,7 @@ def call_function(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, 
 def _most_active(func: FuncV) -> int:
     """How often a function may call itself: a short one may walk a list of tables of tensors."""
     decl = func.function
-    is_short = isinstance(decl, ir.FunctionDecl) and decl.end_line - decl.span.line <= 2 * SHORT
+    is_short = isinstance(decl, ir.FunctionDecl) and decl.lines - 1 <= 2 * SHORT
     return 3 if is_short else 2
 
 
@@ -172,7 +172,7 @@ def _is_remote(m: Machine, func: FuncV, given: list[Value], depth: int) -> bool:
         return False
     if touching.makes_holder(m.project, func.function):
         return False
-    lines = func.function.end_line - func.function.span.line
+    lines = func.function.lines - 1
     if depth < DEEP:
         return depth > 1 and lines > LONG
     if depth >= DEEPEST or lines > LONG:

@@ -392,7 +392,7 @@ def _makes(m: Machine, scope: Scope, e: ir.Call | ir.Comprehension) -> bool:
 
 
 def _makes_streams(cls: ir.ClassDecl) -> bool:
-    return any(touching.makes_streams(decl.names) for decl in cls.methods.values())
+    return any(touching.makes_streams(decl.used) for decl in cls.methods.values())
 
 
 def _holds_order(m: Machine, value: Value) -> bool:

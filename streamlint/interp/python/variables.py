@@ -80,7 +80,7 @@ def _set_later(
     """What a function that makes streams leaves in a module's variable, called by the application before."""
     key = (module.name, name)
     for decl in setters:
-        if module.functions.get(decl.name) is not decl or not touching.makes_streams(decl.names):
+        if module.functions.get(decl.name) is not decl or not touching.makes_streams(decl.used):
             continue
         m.globals[key] = NONE
         outside_call, constructing, m.constructing = m.call, m.constructing, True
@@ -187,7 +187,7 @@ def _made(m: Machine, cls: ir.ClassDecl) -> dict[str, list[StreamAttribute]]:
 def _by_name(cls: ir.ClassDecl) -> dict[str, list[StreamAttribute]]:
     found: dict[str, list[StreamAttribute]] = {}
     for decl in sorted(cls.methods.values(), key=lambda decl: decl.name != "__init__"):
-        if touching.makes_streams(decl.names):
+        if touching.makes_streams(decl.used):
             for attribute in _assignments(decl):
                 found.setdefault(attribute.name, []).append(attribute)
     return found

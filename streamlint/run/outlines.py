@@ -1,0 +1,33 @@
+"""What is known of a module without the code of its functions.
+
+Who asks another module for a function rests on that function and on the outline. While both stay as they
+are, so does what was found, whatever becomes of the other functions, of their variables and lines.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+from streamlint.lower.outline import in_tables
+from streamlint.models import vocabulary
+
+if TYPE_CHECKING:
+    from streamlint import ir
+
+
+def outline(module: ir.Module) -> bytes:
+    """A digest of all that there is to know without a note of ``ir.Body``, but for places."""
+    found = blake2b(module.outside, digest_size=16)
+    for decl in in_tables(module.functions, module.classes):
+        flags = decl.text_names & vocabulary.FLAGS  # ``touching.used_by`` asks for these, variables too
+        sets = (decl.used, decl.members, decl.called, decl.own, decl.globals, decl.entered)
+        more = (decl.keywords & decl.used, decl.stored, decl.packages, flags)
+        given = [(name, sorted(sources)) for name, sources in decl.given]
+        found.update(repr((decl.qualname, [sorted(each) for each in (*sets, *more)], given)).encode())
+    return found.digest()
+
+
+def bodies(module: ir.Module) -> frozenset[bytes]:
+    """What tells its functions."""
+    return frozenset(decl.load.digest for decl in in_tables(module.functions, module.classes))
