@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import TYPE_CHECKING, TypeAlias
 
 from streamlint.frozen import Enumeration, frozen
@@ -34,6 +35,8 @@ class Symbol:
     """How far it is behind what the expression says: -1 of ``x[n - 1]``, where that is ``n``."""
     turn: int = 0
     """Which it is of several that the text stands for: 2 of ``x[rows[2]]``, 1 of ``x[2 * chunk]``."""
+    behind: frozenset[str] = field(default=frozenset(), compare=False)
+    """Expressions that the text is no less than: ``at + n`` of ``at + n + m``, where that are sizes."""
 
 
 @frozen()
@@ -185,10 +188,13 @@ def _overlap_slices(a: SymbolSlice, b: SymbolSlice) -> Overlap:
 def _ends_behind(a: SymbolSlice, b: SymbolSlice) -> bool | None:
     """Whether a slice ends behind the beginning of another one; None where nothing tells it.
 
-    Numbers that bound slices go up: ``out[ends[0] : ends[1]]`` lies before ``out[ends[2] : ends[3]]``.
+    Numbers that bound slices go up: ``out[ends[0] : ends[1]]`` lies before ``out[ends[2] : ends[3]]``, and
+    ``page[at : at + n]`` before what begins at ``at + (n + 63) // 64 * 64``.
     """
     if a.hi is None or b.lo is None:
         return True
+    if a.hi.text in b.lo.behind and a.hi.far <= b.lo.far:
+        return False
     if a.hi.text != b.lo.text:
         return None
     if a.hi.turn == b.lo.turn:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.frozen import replace
-from streamlint.interp.facts import company, known, no_memory
+from streamlint.interp.facts import company, known_values, no_memory
 from streamlint.interp.facts.kinds import NO_MEMORY, Kind
 from streamlint.interp.state import flavors, outside, symbols
 from streamlint.interp.state.put_off import Guess
@@ -55,7 +55,7 @@ def evidence(m: Machine, op: str, *operands: Value) -> Evidence:
     """
     if op not in _OPERATORS:
         return Evidence.ASSUMED
-    facts = [known.of_value(m, value.symbol) for value in operands if isinstance(value, SymV)]
+    facts = [known_values.of_value(m, value.symbol) for value in operands if isinstance(value, SymV)]
     shown = [fact.by for fact in facts if fact.kind is Kind.MEMORY]
     if m.frame.operators_only and not all(fact.kind is Kind.PLAIN for fact in facts):
         shown.append(Evidence.INFERRED)
@@ -84,7 +84,8 @@ def _are_numbers(m: Machine, *operands: Value) -> bool:
     """``self.size // 2`` of a ``size: int``."""
     unknown = [value for value in operands if not isinstance(value, ConstV)]
     return all(
-        isinstance(value, SymV) and known.of_value(m, value.symbol).kind is Kind.PLAIN for value in unknown
+        isinstance(value, SymV) and known_values.of_value(m, value.symbol).kind is Kind.PLAIN
+        for value in unknown
     )
 
 
@@ -208,7 +209,7 @@ def _operands_are_tensors(m: Machine, guess: Guess) -> None:
         if value.symbol not in m.roles and made is not None:
             buffer(m, made)
             continue
-        fact = known.of_value(m, value.symbol)
+        fact = known_values.of_value(m, value.symbol)
         only = len(unknown) == 1 and not symbols.is_computed(value.symbol) and fact.kind not in NO_MEMORY
         if value.symbol not in m.roles and (only or fact.kind is Kind.MEMORY):
             view = m.roles[value.symbol] = outside.memory(m, value.symbol, kind=fact.by)

@@ -15,20 +15,17 @@ from streamlint.frozen import frozen, replace
 from streamlint.interp.facts import classes, flags, kinds, places, scopes, writes
 from streamlint.interp.facts.circles import Circles
 from streamlint.interp.facts.kinds import NOTHING, PLAIN, Fact, Kind, joined, surest
-from streamlint.interp.state import at_work, counted, symbols
 from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.scope import Scope, Target
 from streamlint.interp.state.values import ApiV, ClassV, FuncV
-from streamlint.models import host, python
+from streamlint.models import python
 from streamlint.models import torch as torch_model
 from streamlint.trace import Evidence, Space
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.project import Project
-    from streamlint.interp.state.symbols import Symbol
     from streamlint.source import Span
 
 _Question: TypeAlias = "tuple[str, str, Span | str, str]"
@@ -237,7 +234,7 @@ class Facts:
                 # ``free, page = torch.cuda.Event(), torch.empty(n, pin_memory=True)``: each name has its own.
                 return self.of_expression(scope, items[at])
             case ir.Index(value=value):
-                return _part(self.of_expression(scope, value))
+                return part(self.of_expression(scope, value))
             case ir.Binary(left=left, right=right):
                 return _computed([self.of_expression(scope, part) for part in (left, right)])
             case ir.Unary(op="-" | "+" | "~", operand=operand):
@@ -283,7 +280,7 @@ class Facts:
             return NOTHING
         owner = self.of_expression(scope, value)
         if owner.kind is Kind.MEMORY:
-            return _read(owner, name)
+            return read(owner, name)
         return self.of_member(scope.module, name)
 
     def _call(self, scope: Scope, call: ir.Call) -> Fact:
@@ -390,7 +387,7 @@ def _is_none(e: ir.Expr) -> bool:
     return isinstance(e, ir.Const) and e.value is None
 
 
-def _part(whole: Fact) -> Fact:
+def part(whole: Fact) -> Fact:
     """An element of a tensor is a view of it, and one of what holds numbers is a number."""
     return replace(whole, space=Space.UNKNOWN) if whole.kind is Kind.PLAIN else whole
 
@@ -405,7 +402,7 @@ def _computed(operands: list[Fact]) -> Fact:
     return Fact(Kind.MEMORY, max(fact.by for fact in memory), space, placed.residence)
 
 
-def _read(memory: Fact, name: str) -> Fact:
+def read(memory: Fact, name: str) -> Fact:
     """An attribute of a tensor: a view of it, where it is, or a number."""
     if name == "device":
         return places.of_memory(memory)
@@ -420,79 +417,3 @@ _FACTS: Kept[None, Facts] = Kept()
 
 def facts_of(project: Project) -> Facts:
     return project.once(_FACTS, None, lambda: Facts(project))
-
-
-def of_value(m: Machine, symbol: Symbol) -> Fact:
-    """What the text says of an unknown value of a path: ``x``, ``batch.lens_cpu[0]``."""
-    if symbol in m.plain:
-        return PLAIN
-    if symbol in m.forms.tensors:
-        # def pack(dones: torch.Tensor), called with what its caller was given: that says where it is.
-        return surest((kinds.TENSOR, _of_symbol(m, symbol)))
-    return _of_symbol(m, symbol)
-
-
-def _of_symbol(m: Machine, symbol: Symbol) -> Fact:
-    if symbols.has(symbol, symbols.Call):
-        called = [symbols.function_called(one) for one in (symbol, *symbols.owners(symbol))]
-        if not python.GIVES_NUMBER.isdisjoint(called):
-            return PLAIN
-        if any(path.startswith("numpy.random.") for path in called):
-            return kinds.tensor(Space.PAGEABLE)
-    if isinstance(symbol, symbols.Attr) and symbol.name in host.ARRAY_META and symbol.of in m.of_numpy:
-        return PLAIN
-    if m.of_numpy and not m.of_numpy.isdisjoint((symbol, *symbols.owners(symbol))):
-        return kinds.tensor(Space.PAGEABLE)
-    item = _outermost_item(symbol)
-    if item is not None:
-        if counted.gives_numbers(m, item.of):
-            return PLAIN
-        whole = _part(of_value(m, item.of))
-        return _element(m, item) if whole.kind is Kind.UNKNOWN and item is symbol else whole
-    facts = facts_of(m.project)
-    if symbol in m.parameters:
-        scope, name = m.parameters[symbol]
-        return facts.of_param(scope, name)
-    if symbol in m.owners:
-        cls, name = m.owners[symbol]
-        return facts.of_field(cls, name)
-    module = at_work.module(m)
-    if module is None:
-        return NOTHING
-    match symbol:
-        case symbols.Attr(owner, name):
-            holder = of_value(m, owner) if owner in m.parameters or owner in m.owners else NOTHING
-            return _read(holder, name) if holder.kind is Kind.MEMORY else facts.of_member(module, name)
-        case symbols.Name(path) if "." in path:
-            return facts.of_member(module, symbols.last_name(symbol))
-        case _:
-            return NOTHING
-
-
-def _outermost_item(symbol: Symbol) -> symbols.Item | None:
-    """``batches[0]`` of ``batches[0].parts[1].x``"""
-    found = None
-    if symbols.has(symbol, symbols.Item):
-        for one in (symbol, *symbols.owners(symbol)):
-            found = one if isinstance(one, symbols.Item) else found
-    return found
-
-
-def _element(m: Machine, item: symbols.Item) -> Fact:
-    """What the annotation of a container says of its elements: ``parts: list[torch.Tensor]``."""
-    if item.of in m.parameters:
-        scope, name = m.parameters[item.of]
-        said = [
-            (scope.module.name, known.annotation) for known in scope.function.params if known.name == name
-        ]
-    elif item.of in m.owners:
-        cls, name = m.owners[item.of]
-        said = [
-            (one.module, annotation)
-            for one in m.project.ancestors(cls)[0]
-            for annotation in classes.declared(one).get(name, ())
-        ]
-    else:
-        return NOTHING
-    facts = facts_of(m.project)
-    return joined(facts.of_annotation(module, part) for module, one in said[:1] for part in kinds.held(one))

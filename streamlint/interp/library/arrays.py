@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp.facts import decorators, known
+from streamlint.interp.facts import decorators, known_values
 from streamlint.interp.library import (
     addresses,
     allocators,
     array_interface,
+    between_devices,
     configured,
     copies,
     devices,
@@ -141,7 +142,7 @@ def method(
     if name == "astype" and not copies.is_true(m, kwargs.get("copy", ConstV(True)), span, "copy"):
         name = "astype(copy=False)"
     if name == "copy" and view.flavor is Flavor.DEVICE_ARRAY:
-        with copies.from_another_device(m, view, span):
+        with between_devices.from_another_device(m, view, span):
             return operator(m, name, [view, *args], kwargs, span)
     return operator(m, name, [view, *args], kwargs, span)
 
@@ -265,7 +266,9 @@ def _from_host(m: Machine, name: str, source: Value, kwargs: dict[str, Value], s
 def _is_numpys(m: Machine, view: BufferV) -> bool:
     """Whether NumPy has made an array of it, or an annotation says that it is one: ``tile: np.ndarray``."""
     given = m.given.get(view.id)
-    return view.flavor is Flavor.ARRAY or (given is not None and known.of_value(m, given).space.on_host)
+    return view.flavor is Flavor.ARRAY or (
+        given is not None and known_values.of_value(m, given).space.on_host
+    )
 
 
 def _adopt(m: Machine, name: str, view: BufferV, kwargs: dict[str, Value], span: Span) -> Value:

@@ -49,7 +49,7 @@ def run(call: Call, effect: fx.Background) -> EventV | None:
         m.emit(SyncStream(m.site(span), m.lane, stream=before, name=call.name(), purpose=Purpose.ASIDE))
     part = call.value(effect.at)
     used = [
-        Access(view.id, mode, view.region if part == NONE else elements.selected(view, part))
+        Access(view.id, mode, view.region if part == NONE else elements.selected(m, view, part))
         for names, mode in ((effect.reads, Mode.READ), (effect.writes, Mode.WRITE))
         for name in names
         for view in call.buffers(name)

@@ -7,13 +7,12 @@ memory the source is always released on return.
 
 from __future__ import annotations
 
-from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.frozen import replace
 from streamlint.interp.facts import answers, flags
-from streamlint.interp.library import addresses, devices, dtypes, named_host, tensors
+from streamlint.interp.library import addresses, between_devices, devices, dtypes, named_host, tensors
 from streamlint.interp.state import flavors, names, outside, symbols
 from streamlint.interp.state.ends import PathEnds
 from streamlint.interp.state.values import (
@@ -23,7 +22,6 @@ from streamlint.interp.state.values import (
     ConstV,
     DeviceV,
     Flavor,
-    StreamV,
     SymV,
     Value,
     reading,
@@ -31,7 +29,6 @@ from streamlint.interp.state.values import (
 )
 from streamlint.models import operands
 from streamlint.models.copying import explicit_effect, host_effect
-from streamlint.models.schema import Lib
 from streamlint.trace import (
     Access,
     Copy,
@@ -42,18 +39,12 @@ from streamlint.trace import (
     Launch,
     Mode,
     Origin,
-    Record,
     Space,
     StreamChoice,
     StreamId,
-    StreamKind,
-    Wait,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from contextlib import AbstractContextManager
-
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
     from streamlint.source import Span
@@ -300,7 +291,8 @@ def _to_device(m: Machine, view: BufferV, device: DeviceV, span: Span, *, blocki
     space = m.space(view)
     there = devices.place(m, device)
     if space is Space.DEVICE and m.buffers[view.id].device == there:
-        return view
+        apart = between_devices.is_named_apart(m, view, device)
+        return between_devices.moved(m, view, device, span) if apart else view
     stream = m.current_stream(flavors.library(m, view), there)
     made = m.new_buffer("", Space.DEVICE, Origin.RESULT, Flavor.TORCH, span, stream.id, there)
     devices.is_named(m, made, device)
@@ -312,21 +304,10 @@ def _to_device(m: Machine, view: BufferV, device: DeviceV, span: Span, *, blocki
     m.buffers[made.id] = replace(m.buffers[made.id], kind=m.buffers[view.id].kind, residence=residence)
     if space is Space.UNKNOWN:
         tensors.may_be(m, made, view, elsewhere=device.symbol is not None)
-    doubts = frozenset({Doubt.DEVICE}) if _is_of_another(m, stream.id, device) else frozenset[Doubt]()
+    apart = between_devices.is_of_another(m, stream.id, device)
+    doubts = frozenset({Doubt.DEVICE}) if apart else frozenset[Doubt]()
     copy(m, made, view, span, blocking=blocking, name="to device", only_if_elsewhere=True, doubts=doubts)
     return made
-
-
-def _is_of_another(m: Machine, stream: StreamId, device: DeviceV) -> bool:
-    """Whether a stream was made for a device that is named apart from another: ``Link(src, dst)``.
-
-    With ``Stream(src)`` current, ``x.to(dst)`` is a copy between devices, and ``dst`` waits for it by itself.
-    """
-    match m.made_for.get(symbol_of(StreamV(stream))), device.symbol:
-        case symbols.Param(call, name), symbols.Param(other_call, other):
-            return call == other_call and name != other
-        case _:
-            return False
 
 
 def copy(
@@ -352,7 +333,7 @@ def copy(
         return
     device = m.buffers[src.id].device if to.on_host else m.buffers[dst.id].device
     if of is Space.DEVICE and to is Space.DEVICE and device != m.buffers[src.id].device:
-        _between_devices(m, dst, src, span, name)
+        between_devices.ordered(m, dst, src, span, name)
         return
     owner = dst if to is Space.DEVICE else src
     stream, by = m.current_stream(flavors.library(m, owner), device), flavors.product(owner)
@@ -404,32 +385,6 @@ def _unsure_whether_on_host(m: Machine, *ends: BufferV) -> frozenset[Doubt]:
     return frozenset({Doubt.ASSUMED}) if any(assumed) else frozenset()
 
 
-def _between_devices(m: Machine, dst: BufferV, src: BufferV, span: Span, name: str) -> None:
-    """PyTorch orders a copy between devices with the current streams of both (measured)."""
-    source = m.current_stream(Lib.TORCH, m.buffers[src.id].device)
-    target = m.current_stream(Lib.TORCH, m.buffers[dst.id].device)
-    accesses = (reading(src), Access(dst.id, Mode.WRITE, dst.region))
-    by = Lib.TORCH.product
-    with _in_order_with(m, source.id, [target.id], span):
-        m.emit(Launch(m.site(span), m.lane, stream=source.id, accesses=accesses, name=name, library=by))
-
-
-@contextmanager
-def _in_order_with(m: Machine, stream: StreamId, others: Iterable[StreamId], span: Span) -> Iterator[None]:
-    """What the block queues on a stream starts after the work of other streams, and they wait for it."""
-    for other in others:
-        _waits(m, stream, other, span)
-    yield
-    for other in others:
-        _waits(m, other, stream, span)
-
-
-def _waits(m: Machine, waiting: StreamId, other: StreamId, span: Span) -> None:
-    event = m.event_of("a copy between devices", None, Lib.TORCH)
-    m.emit(Record(m.site(span), m.lane, stream=other, event=event.id))
-    m.emit(Wait(m.site(span), m.lane, stream=waiting, event=event.id, name="copy between devices"))
-
-
 def on_stream(
     m: Machine,
     dst: BufferV,
@@ -453,7 +408,7 @@ def on_stream(
     effect = explicit_effect(to, of, blocking=blocking)
     if blocking and to_host:
         effect = HostEffect.BLOCKS
-    with _in_order_with(m, stream, _other_devices(m, dst, src, stream), span):
+    with between_devices.in_order_with(m, stream, between_devices.other_devices(m, dst, src, stream), span):
         m.emit(
             Copy(
                 m.site(span),
@@ -468,31 +423,3 @@ def on_stream(
             )
         )
     addresses.copied(m, dst, src)
-
-
-def from_another_device(m: Machine, src: BufferV, span: Span) -> AbstractContextManager[None]:
-    """``array.copy()`` of CuPy, where another device is current than the array's: a copy between devices.
-
-    On the legacy default stream it starts after the work that was issued to either, and work issued later
-    starts after it: see ``_other_devices``.
-    """
-    stream, device = m.current_stream(Lib.CUPY).id, m.buffers[src.id].device
-    here = m.streams[stream]
-    if device == here.device or here.kind not in (StreamKind.LEGACY, StreamKind.CURRENT):
-        return nullcontext()
-    there = (m.default(StreamKind.LEGACY, None, device), m.current_stream(Lib.CUPY, device))
-    others = dict.fromkeys(other.id for other in there if other.id != stream)
-    return _in_order_with(m, stream, others, span)
-
-
-def _other_devices(m: Machine, dst: BufferV, src: BufferV, stream: StreamId) -> list[StreamId]:
-    """The default streams of the other devices that a copy on the legacy default stream is ordered with.
-
-    Such a copy between two devices starts after all work issued to either, and work issued later to either
-    starts after it (CUDA programming guide, "Peer-to-Peer Memory Copy").
-    """
-    on = m.streams[stream]
-    where = {m.buffers[view.id].device for view in (dst, src) if not m.space(view).on_host}
-    if on.kind is not StreamKind.LEGACY or len(where) < 2:
-        return []
-    return [m.default(StreamKind.LEGACY, None, device).id for device in sorted(where - {on.device})]

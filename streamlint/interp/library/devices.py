@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.frozen import replace
-from streamlint.interp.facts import known, places
+from streamlint.interp.facts import known_values, places
 from streamlint.interp.state import counters, names, symbols
 from streamlint.interp.state.values import (
     NONE,
@@ -106,7 +106,7 @@ def _open(symbol: Symbol, by: Evidence = Evidence.ASSUMED) -> DeviceV:
 
 def _told(m: Machine, symbol: Symbol) -> DeviceV:
     """The device that an unknown value stands for, by what the text says of it."""
-    fact = known.of_value(m, symbol)
+    fact = known_values.of_value(m, symbol)
     if fact.space.on_host and fact.residence is Evidence.SHOWN:
         return DeviceV("cpu")
     return _open(symbol, fact.residence if fact.space is Space.DEVICE else Evidence.ASSUMED)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.frozen import replace
-from streamlint.interp.facts import known
+from streamlint.interp.facts import known_values
 from streamlint.interp.facts.kinds import Kind
 from streamlint.interp.library import array_interface, arrays, axes, handoffs, tensors
 from streamlint.interp.state import elements, symbols
@@ -83,7 +83,7 @@ def view(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
     if path in host.GIVES_ADDRESS:
         return numbers_at(m, seen, args[1:])
     given = m.given.get(seen.id)
-    if given is not None and known.of_value(m, given).space.on_host:
+    if given is not None and known_values.of_value(m, given).space.on_host:
         # An annotation says so: ``page: np.ndarray``, and then torch.from_dlpack(page).
         m.is_host_array(seen)
     if path in host.OF_HOST_MEMORY or (path.startswith("numpy.") and seen.flavor is Flavor.OPAQUE):
@@ -205,7 +205,7 @@ def function(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value],
 
 def _are_of_host(m: Machine, values: list[Value]) -> bool:
     """Whether there is an array of the host, and none of another library, to which NumPy leaves the work."""
-    said = [known.of_value(m, value.symbol) for value in values if isinstance(value, SymV)]
+    said = [known_values.of_value(m, value.symbol) for value in values if isinstance(value, SymV)]
     others = [value for value in values if not isinstance(value, (SymV, ConstV, ApiV))]
     return (
         not others

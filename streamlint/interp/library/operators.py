@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.frozen import replace
-from streamlint.interp.facts import known
+from streamlint.interp.facts import known_values
 from streamlint.interp.facts.kinds import Kind
 from streamlint.interp.library import (
     copies,
@@ -68,7 +68,7 @@ _BY_DEFAULT = DeviceV("cpu", by=Evidence.ASSUMED, places=True)
 def _as_tensor(m: Machine, value: Value) -> Value:
     """The first argument of an operator, or the elements of a list of them, are tensors."""
     match names.settle(m, value):
-        case SymV() as unknown if known.of_value(m, unknown.symbol).kind is Kind.PLAIN:
+        case SymV() as unknown if known_values.of_value(m, unknown.symbol).kind is Kind.PLAIN:
             return unknown
         case SymV() as unknown:
             return tensors.as_buffer(m, unknown, kind=Evidence.INFERRED)

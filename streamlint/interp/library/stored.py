@@ -54,7 +54,7 @@ def is_put_back(m: Machine, holder: BufferV, at: Value, value: Value) -> bool:
     if holder.id in m.put_back:
         return True
     made = next((op for op in reversed(m.ops) if _writes(op, value)), None)
-    element = holder.id, elements.selected(holder, at)
+    element = holder.id, elements.selected(m, holder, at)
     return isinstance(made, Copy) and (made.src.buffer, made.src.region) == element
 
 

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from streamlint.frozen import replace
-from streamlint.interp.facts import classes, guesses, known, no_memory
+from streamlint.interp.facts import classes, guesses, known_values, no_memory
 from streamlint.interp.facts.kinds import NO_MEMORY, Kind
 from streamlint.interp.library import (
     devices,
@@ -83,7 +83,7 @@ def _as_buffer(m: Machine, value: SymV, flavor: Flavor) -> BufferV:
     symbol = value.symbol
     if flavor is Flavor.TORCH:
         flavor = flavors.of_arrays(m.project.arrays_of(m.frame.env.module))
-        if flavor is Flavor.DEVICE_ARRAY and known.of_value(m, symbol).space.on_host:
+        if flavor is Flavor.DEVICE_ARRAY and known_values.of_value(m, symbol).space.on_host:
             # rows: np.ndarray, where only CuPy is imported beside NumPy: np.split(rows, n) is none of CuPy's.
             flavor = Flavor.ARRAY
     if _is_on_host(symbol):
@@ -94,7 +94,7 @@ def _as_buffer(m: Machine, value: SymV, flavor: Flavor) -> BufferV:
         view = data
     else:
         view = outside.memory(m, symbol, flavor=flavor)
-        told = known.of_value(m, symbol)
+        told = known_values.of_value(m, symbol)
         # x: np.ndarray, and x.sum(out=page) with a page of a device: then x is none of NumPy's.
         if told.kind is Kind.MEMORY and not (told.space.on_host and flavor is Flavor.DEVICE_ARRAY):
             m.is_memory(view, told.by)
@@ -207,7 +207,7 @@ def buffers_in(
             case SymV(symbol) as value if (
                 unknown
                 and (_is_plain(symbol) or (taken and module_memory.has(m, symbol)))
-                and known.of_value(m, symbol).kind not in NO_MEMORY
+                and known_values.of_value(m, symbol).kind not in NO_MEMORY
                 and not holds_stream(m, value)
             ):
                 found.append(as_buffer(m, value, Flavor.OPAQUE))

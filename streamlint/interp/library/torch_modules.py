@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint import ir
-from streamlint.interp.facts import classes, known, touching
+from streamlint.interp.facts import classes, known_values, touching
 from streamlint.interp.facts.kinds import Kind
 from streamlint.interp.library import hooks, module_memory, moved_modules, tensors, unresolved
 from streamlint.interp.state import arguments, names, symbols
@@ -63,7 +63,7 @@ def is_shown(m: Machine, value: SymV) -> bool:
 
     ``model.eval()`` shows it of the model, of its layers, and of what else a table holds in which it was put.
     """
-    if value.computes or is_made(m, value) or known.of_value(m, value.symbol).kind is Kind.MODULE:
+    if value.computes or is_made(m, value) or known_values.of_value(m, value.symbol).kind is Kind.MODULE:
         return True
     symbol = value.symbol
     while symbol not in m.modules and isinstance(symbol, symbols.Item):

@@ -399,7 +399,7 @@ def _view(m: Machine, value: BufferV, at: Value, span: Span) -> Value:
         # page[[0, 2]]: a copy of these
         tensors.read_on_host(m, value, span, "indexing with a list")
         return m.new_buffer("", Space.PAGEABLE, Origin.RESULT, Flavor.ARRAY, span)
-    picked = replace(value, region=elements.selected(value, at), axes=axes.left(value, at))
+    picked = replace(value, region=elements.selected(m, value, at), axes=axes.left(value, at))
     if value.flavor is Flavor.ARRAY and picked.axes == 0:
         tensors.read_on_host(m, picked, span, "read")
         return SymV(symbols.Attr(symbol_of(picked), "value"))
@@ -442,7 +442,7 @@ def set_index(m: Machine, container: Value, at: Value, value: Value, span: Span)
             at = names.settle(m, at)
             target = elements.rows(m, container, at)
             if target is container:
-                target = replace(container, region=elements.selected(container, at))
+                target = replace(container, region=elements.selected(m, container, at))
             in_place.assign(m, target, value, span)
         case SymV() if (
             isinstance(value, BufferV) and (shown := _shows_memory(names.settle(m, at))) is not None

@@ -8,7 +8,7 @@ from typing_extensions import assert_never
 
 from streamlint import ir
 from streamlint.frozen import replace
-from streamlint.interp.facts import classes, guesses, known
+from streamlint.interp.facts import classes, guesses, known_values
 from streamlint.interp.facts.kinds import Kind
 from streamlint.interp.library import forms, sizes, tensor_methods, tensors
 from streamlint.interp.python import (
@@ -254,7 +254,7 @@ def _as_host_array(m: Machine, operand: Value) -> Value:
     """``batch.lens`` where ``class Batch`` says ``lens: np.ndarray``: the host computes with it, at once."""
     if not isinstance(operand, SymV):
         return operand
-    said = known.of_value(m, operand.symbol)
+    said = known_values.of_value(m, operand.symbol)
     is_array = said.kind is Kind.MEMORY and said.space is Space.PAGEABLE
     return tensors.as_buffer(m, operand, kind=said.by) if is_array else operand
 

@@ -22,8 +22,10 @@ from streamlint.interp.state.values import (
 from streamlint.trace import (
     UNBOUNDED,
     Copy,
+    HostAccess,
     Interval,
     Launch,
+    Mode,
     Origin,
     Region,
     Selector,
@@ -34,6 +36,7 @@ from streamlint.trace import (
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
+    from streamlint.trace import Op
 
 
 def listed(m: Machine, value: Value) -> list[Value] | None:
@@ -82,13 +85,33 @@ def fields(held: HeapObject) -> list[Value] | None:
     return list(held.attrs.values())
 
 
-def selected(value: BufferV, at: Value) -> Region:
+def selected(m: Machine, value: BufferV, at: Value) -> Region:
     """The region of ``value[at]``."""
     parts = at.items if isinstance(at, TupleV) else (at,)
-    chosen = [selector(part) for part in parts if not _is_ellipsis(part)]
+    chosen = [selector(_now(m, part)) for part in parts if not _is_ellipsis(part)]
     while chosen and chosen[-1] == SymbolSlice(None, None):
         chosen.pop()
     return (*value.region, *chosen)
+
+
+def _now(m: Machine, part: Value | None) -> Value:
+    """A number that stands in memory, as it is after the last change: ``at += n`` makes it another one."""
+    match part:
+        case SliceV(lo, hi, step):
+            return SliceV(lo if lo is None else _now(m, lo), hi if hi is None else _now(m, hi), step)
+        case BufferV():
+            changes = [number for number, op in enumerate(m.ops) if _is_changed(part, op)]
+            if not changes:
+                return part
+            return SymV(symbols.call("as of", symbol_of(part), symbols.constant(changes[-1])))
+        case _:
+            return NONE if part is None else part
+
+
+def _is_changed(view: BufferV, op: Op) -> bool:
+    return isinstance(op, (Launch, HostAccess)) and any(
+        access.buffer == view.id and access.mode is Mode.UPDATE for access in op.accesses
+    )
 
 
 def along(view: BufferV, name: str, args: list[Value]) -> BufferV:
@@ -140,7 +163,7 @@ def _place(at: symbols.Symbol) -> Symbol:
         case symbols.Binary("*", of, number) if turn := symbols.number(number):
             return Symbol(text_of(of), far, turn - 1)
         case _:
-            return Symbol(text_of(base), far)
+            return Symbol(text_of(base), far, behind=frozenset(map(text_of, numbers.passed(base))))
 
 
 def rows(m: Machine, view: BufferV, index: Value) -> BufferV:

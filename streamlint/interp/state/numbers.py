@@ -10,7 +10,7 @@ from streamlint.frozen import frozen
 from streamlint.interp.state import symbols
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from streamlint.interp.state.symbols import Symbol
     from streamlint.source import Span
@@ -122,6 +122,46 @@ def linear(symbol: Symbol) -> tuple[Symbol, int]:
         far += step if symbol.op == "+" else -step
         symbol = symbol.left
     return symbol, far
+
+
+def passed(symbol: Symbol) -> Iterator[Symbol]:
+    """What a running number is no less than: ``at + n`` and ``at + n + m`` of ``at + n + m + k``.
+
+    ``page[at : at + n]``, and then ``at += n``, or ``at += (n + 63) // 64 * 64``: how much a part takes is no
+    less than 0.
+    """
+    while isinstance(symbol, symbols.Binary) and symbol.op == "+":
+        size = _rounded(symbol.right)
+        if size is not None:
+            yield symbols.Binary("+", symbol.left, size)
+        symbol = symbol.left
+
+
+def _rounded(symbol: Symbol) -> Symbol | None:
+    """The number that another one is no less than, if it is that number or a multiple of something above.
+
+    ``(n + 63) // 64 * 64``, ``(n + 63) & ~63``, ``-(-n // 64) * 64``.
+    """
+    match symbol:
+        case symbols.Binary("*", symbols.Binary("//", symbols.Binary("+", size, rest), unit), by):
+            return size if by is unit and _is_one_less(rest, unit) else None
+        case symbols.Binary("&", symbols.Binary("+", size, rest), symbols.Unary("~", by)):
+            return size if by is rest else None
+        case symbols.Binary("*", symbols.Unary("-", symbols.Binary("//", left, unit)), by):
+            return left.of if by is unit and isinstance(left, symbols.Unary) and left.op == "-" else None
+        case symbols.Binary("+", size, symbols.Const(_, int(rest))) if rest >= 0:
+            return _rounded(size)
+        case symbols.Binary("-" | "//" | "%" | "*" | "/"):
+            return None
+        case _:
+            return symbol
+
+
+def _is_one_less(number: Symbol, than: Symbol) -> bool:
+    """``63`` and ``64``, ``unit - 1`` and ``unit``."""
+    base, far = linear(number)
+    known, whole = symbols.number(base), symbols.number(than)
+    return known + far == whole - 1 if known is not None and whole is not None else base is than and far == -1
 
 
 def behind(base: Symbol, far: int) -> Symbol:
