@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import streamlint.order.conflicts as search
+from streamlint.frozen import replace
 from streamlint.order.conflicts import Conflict, ConflictKind, conflicts
 from streamlint.order.hb import HappensBefore, Verdict
 from streamlint.trace import (
@@ -156,6 +157,20 @@ def test_regions_that_may_overlap() -> None:
     p.launch(s, access(x, Mode.WRITE, (SymbolSlice(Symbol("a"), Symbol("b")),)))
     p.launch(t, access(x, Mode.READ, (SymbolSlice(Symbol("c"), Symbol("d")),)))
     p.launch(t, access(x, Mode.READ, (SymbolSlice(Symbol("b"), Symbol("e")),)))
+    assert [f.doubts for f in found(p)] == [{Doubt.ALIAS}]
+
+
+def test_a_running_number_lies_behind_what_it_has_come_by() -> None:
+    """``x[at : at + n]``, and then ``at += n + m``."""
+    p = Program()
+    s, t, x = p.stream(), p.stream(), p.buffer()
+    first = SymbolSlice(Symbol("at"), Symbol("at+n"))
+    behind = Symbol("at+(n+m)", behind=frozenset({"at+n"}))
+    before = replace(behind, far=-1)
+    p.launch(s, access(x, Mode.WRITE, (first,)))
+    p.launch(t, access(x, Mode.READ, (SymbolSlice(behind, Symbol("end")),)))
+    assert not list(found(p))
+    p.launch(t, access(x, Mode.READ, (SymbolSlice(before, Symbol("end")),)))
     assert [f.doubts for f in found(p)] == [{Doubt.ALIAS}]
 
 
