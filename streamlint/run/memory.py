@@ -2,11 +2,10 @@
 
 A result is kept by the text of its file, together with what was read to get it: names of modules that were
 looked up, found or not, and searches through the whole tree. It holds where each of these has the same
-answer: the same module in a file of the same text, or still none; the same files that match. Of a module from
-which only some functions were asked for, another text is as good in which these are the same, and all
-that is known of the others without their code. The report of a
-run is kept by the texts of all files. A text that is read in the place of a file is as good as what the file
-holds: when it is saved, what it gave is known.
+answer: the same module in a file of the same text, or still none; the same files that match. Of a module in
+which only some functions were looked at, any text is as good in which these are the same, and so is all that
+is known of the others without their code. The report of a run is kept by the texts of all files. A text that
+is read in the place of a file is as good as what the file holds: when it is saved, what it gave is known.
 """
 
 from __future__ import annotations
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from streamlint import ir
     from streamlint.cache.snapshot import Snapshot
     from streamlint.run.results import Settings
     from streamlint.run.tree import Tree
@@ -70,7 +68,10 @@ class Memory:
         digests = {path: digest(text).hex() for path, text in self._instead.items()}
         self._now = replace(self._disk, digests={**self._disk.digests, **digests})
         self._changed = self._now.changed(self._earlier)
-        self._indexed: dict[str, ir.Module | None] = {}
+        self._places: dict[str, tuple[str, str] | None] = {}
+        """The own name of a module, and its file, by the names that were looked up."""
+        self._parts: dict[str, Part | None] = {}
+        """All that there is to look at in a module, by its own name; None if it cannot be read."""
         self.searches = self._known_searches()
         """Searches whose answers are known: the paths of the files that match, in one order."""
 
@@ -147,24 +148,27 @@ class Memory:
 
     def _module(self, tree: Tree, name: str, parts: Mapping[str, _PartThen]) -> bytes:
         """The module that a name stands for: its own name, its file and its text, or one as good."""
-        place = tree.named.place(name)
-        if place is None:
+        if name not in self._places:
+            place = tree.named.place(name)
+            self._places[name] = None if place is None else (place[0], tree.relative(place[1]))
+        found = self._places[name]
+        if found is None:
             return b""
-        path = tree.relative(place[1])
-        then, now = parts.get(place[0]), self._now.digests[path]
-        if then is not None and then.text != now and self._is_still(tree, place[0], then):
+        own, path = found
+        then, now = parts.get(own), self._now.digests[path]
+        if then is not None and then.text != now and self._is_still(tree, own, then.part):
             now = then.text
-        return _bytes(f"{place[0]}\0{path}\0{now}")
+        return _bytes(f"{own}\0{path}\0{now}")
 
-    def _is_still(self, tree: Tree, name: str, then: _PartThen) -> bool:
-        if name not in self._indexed:
-            self._indexed[name] = tree.load(name)
-        module = self._indexed[name]
-        if module is None:
-            return False
-        from streamlint.run.outlines import bodies, outline
+    def _is_still(self, tree: Tree, name: str, part: Part) -> bool:
+        """Whether what somebody looked at in a module is as it was."""
+        if name not in self._parts:
+            from streamlint.run.outlines import whole
 
-        return outline(module) == then.part.outline and then.part.bodies <= bodies(module)
+            module = tree.load(name)
+            self._parts[name] = None if module is None else whole(module)
+        now = self._parts[name]
+        return now is not None and part.outline == now.outline and part.bodies <= now.bodies
 
     # ------------------------------------------------------------------------- what is kept
 

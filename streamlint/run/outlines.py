@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.lower.outline import in_tables
 from streamlint.models import vocabulary
+from streamlint.run.results import Part
 
 if TYPE_CHECKING:
     from streamlint import ir
@@ -28,6 +29,7 @@ def outline(module: ir.Module) -> bytes:
     return found.digest()
 
 
-def bodies(module: ir.Module) -> frozenset[bytes]:
-    """What tells its functions."""
-    return frozenset(decl.load.digest for decl in in_tables(module.functions, module.classes))
+def whole(module: ir.Module) -> Part:
+    """All that there is to look at."""
+    decls = in_tables(module.functions, module.classes)
+    return Part(outline(module), frozenset(decl.load.digest for decl in decls))

@@ -94,18 +94,22 @@ def selected(m: Machine, value: BufferV, at: Value) -> Region:
     return (*value.region, *chosen)
 
 
-def _now(m: Machine, part: Value | None) -> Value:
-    """A number that stands in memory, as it is after the last change: ``at += n`` makes it another one."""
+def _now(m: Machine, part: Value) -> Value:
+    """A slice whose bounds stand in memory, as they are now: ``at += n`` makes another number of a tensor."""
     match part:
         case SliceV(lo, hi, step):
-            return SliceV(lo if lo is None else _now(m, lo), hi if hi is None else _now(m, hi), step)
-        case BufferV():
-            changes = [number for number, op in enumerate(m.ops) if _is_changed(part, op)]
-            if not changes:
-                return part
-            return SymV(symbols.call("as of", symbol_of(part), symbols.constant(changes[-1])))
+            return SliceV(_bound_now(m, lo), _bound_now(m, hi), step)
         case _:
-            return NONE if part is None else part
+            return part
+
+
+def _bound_now(m: Machine, bound: Value | None) -> Value | None:
+    if not isinstance(bound, BufferV):
+        return bound
+    changes = [number for number, op in enumerate(m.ops) if _is_changed(bound, op)]
+    if not changes:
+        return bound
+    return SymV(symbols.call("as of", symbol_of(bound), symbols.constant(changes[-1])))
 
 
 def _is_changed(view: BufferV, op: Op) -> bool:
