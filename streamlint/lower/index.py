@@ -147,7 +147,7 @@ class _Indexer:
             packages=words.packages,
             text_names=words.names,
             text_variables=words.variables,
-            load=Noted(lazy, source.module, digest(prefix + node.name, *text), self.looked),
+            load=Noted(lazy, source.module, digest(prefix + node.name, str(first), *text), self.looked),
         )
 
     def class_(self, node: ast.ClassDef, prefix: str) -> ir.ClassDecl:
