@@ -49,7 +49,7 @@ class Body(Protocol):
 
     @property
     def digest(self) -> bytes:
-        """Tells the name and the text of the function from any other."""
+        """Tells the name, the text and the lines of the function from any other."""
 
     def __call__(self) -> Function:
         """Raises ``LoweringError``."""
@@ -163,6 +163,8 @@ class ClassDecl:
     unread: tuple[str, ...]
     """Why some of its statements cannot be read."""
     load_body: Callable[[], tuple[Stmt, ...]] = field(repr=False)
+    places: bytes = field(repr=False)
+    """A digest of the lines of these statements; that they were looked at is noted, as of functions."""
 
 
 @frozen(eq=False)
@@ -187,6 +189,8 @@ class Module:
     body_given: tuple[tuple[str, frozenset[str]], ...]
     """Variables that the module-level statements set, as in ``FunctionDecl.given``."""
     load_body: Callable[[], tuple[Stmt, ...]] = field(repr=False)
+    places: bytes = field(repr=False)
+    """A digest of the lines of these statements; that they were looked at is noted, as of functions."""
     outside: bytes = field(repr=False)
     """A digest of its text without its functions."""
     roots: frozenset[str] = field(init=False, repr=False)

@@ -11,7 +11,7 @@ from streamlint.frozen import frozen
 from streamlint.lower.header import header
 from streamlint.lower.imports import lower_imports
 from streamlint.lower.kept import Lowered
-from streamlint.lower.outline import Looked, Noted, digest, in_tables, outside
+from streamlint.lower.outline import Looked, Noted, digest, in_tables, outside, places
 from streamlint.lower.scan import (
     DEFINITIONS,
     IMPORTS,
@@ -102,6 +102,7 @@ class _Indexer:
                     imports.extend(lower_imports(self.segment, statement))
                 case _:
                     pass
+        top = Block(tuple(self.runs(body, (*DEFINITIONS, *IMPORTS))), "", BlockKind.MODULE)
         return ir.Module(
             name=source.module,
             path=source.path,
@@ -112,9 +113,8 @@ class _Indexer:
             assigned=frozenset(bound_names(body)),
             body_names=_names_of_body(body),
             body_given=_given_by_body(body),
-            load_body=self.block_loader(
-                Block(tuple(self.runs(body, (*DEFINITIONS, *IMPORTS))), "", BlockKind.MODULE)
-            ),
+            load_body=self.block_loader(top),
+            places=places(top),
             outside=outside(source.lines, tuple(in_tables(functions, classes))),
         )
 
@@ -178,6 +178,7 @@ class _Indexer:
             inner=inner,
             unread=tuple(lines.unreadable for lines in block.runs if lines.unreadable),
             load_body=self.block_loader(block),
+            places=places(block),
         )
 
     def class_block(self, node: ast.ClassDef, prefix: str) -> Block:
@@ -191,7 +192,14 @@ class _Indexer:
     def block_loader(self, block: Block) -> Callable[[], tuple[ir.Stmt, ...]]:
         source = self.segment.source
         text = tuple(source.lines[lines.first - 1 : lines.last] for lines in block.runs)
-        return self.lowered.blocks.get((block, text), partial(_lower_block, source, block))
+        lazy = self.lowered.blocks.get((block, text), partial(_lower_block, source, block))
+        seen = source.module, places(block)
+
+        def load() -> tuple[ir.Stmt, ...]:
+            self.looked.add(seen)
+            return lazy()
+
+        return load
 
     def runs(self, body: Sequence[ast.stmt], left_out: tuple[type[ast.stmt], ...]) -> Iterator[Lines]:
         """Stretches of statements between the definitions (and imports) of a block.

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from streamlint import ir
     from streamlint.lower.text import Lazy
+    from streamlint.lower.units import Block
 
 Looked: TypeAlias = "set[tuple[str, bytes]]"
 """Functions whose code was looked at: the names of their modules, and their digests."""
@@ -44,6 +45,11 @@ def outside(lines: Sequence[str], decls: Sequence[ir.FunctionDecl]) -> bytes:
         text += [*lines[done : decl.span.line - 1], _HOLE]
         done = max(done, decl.end_line)
     return digest(*text, *lines[done:])
+
+
+def places(block: Block) -> bytes:
+    """A digest of the lines on which the statements of a module or class stand."""
+    return digest(block.prefix, *(f"{lines.first} {lines.last}" for lines in block.runs))
 
 
 def digest(*lines: str) -> bytes:

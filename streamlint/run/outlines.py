@@ -7,14 +7,11 @@ are, so does what was found, whatever becomes of the other functions, of their v
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import TYPE_CHECKING
 
+from streamlint import ir
 from streamlint.lower.outline import in_tables
 from streamlint.models import vocabulary
 from streamlint.run.results import Part
-
-if TYPE_CHECKING:
-    from streamlint import ir
 
 
 def outline(module: ir.Module) -> bytes:
@@ -31,5 +28,6 @@ def outline(module: ir.Module) -> bytes:
 
 def whole(module: ir.Module) -> Part:
     """All that there is to look at."""
-    decls = in_tables(module.functions, module.classes)
-    return Part(outline(module), frozenset(decl.load.digest for decl in decls))
+    functions = {decl.load.digest for decl in in_tables(module.functions, module.classes)}
+    blocks = {module.places, *(cls.places for cls in ir.all_classes(module))}
+    return Part(outline(module), frozenset(functions | blocks))
