@@ -73,18 +73,22 @@ def alone():
 """
 
 
-@pytest.fixture
-def analyzed(monkeypatch: pytest.MonkeyPatch) -> Done:
-    """The files that the analyzer was asked about, by name."""
+def noted(monkeypatch: pytest.MonkeyPatch) -> Done:
+    """The files that the analyzer is asked about, by name."""
     done: Done = []
     collected = session.collected
 
-    def noted(work: Session, path: Path) -> FileResult:
+    def asked(work: Session, path: Path) -> FileResult:
         done.append(path.name)
         return collected(work, path)
 
-    monkeypatch.setattr(session, "collected", noted)
+    monkeypatch.setattr(session, "collected", asked)
     return done
+
+
+@pytest.fixture
+def analyzed(monkeypatch: pytest.MonkeyPatch) -> Done:
+    return noted(monkeypatch)
 
 
 def tree(root: Path) -> tuple[Path, ...]:
@@ -246,62 +250,6 @@ def test_a_changed_helper_is_done_again_with_its_callers_only(tmp_path: Path, an
     (root / "helper.py").write_text(HELPER)
     report(root, cache)
     assert analyzed == [], "it is what it was before"
-
-
-@pytest.mark.parametrize(
-    ("changed", "again"),
-    [
-        pytest.param(
-            TWO.replace("total = count * 2", "total = count * 2\n    # twice"), False, id="a comment"
-        ),
-        pytest.param(TWO.replace("    total", "    once = count\n    total", 1), False, id="a variable more"),
-        pytest.param(TWO.replace("def counted", "\n\ndef counted"), True, id="text between functions"),
-        pytest.param(
-            TWO.replace("count * 2", "count.numel()"), True, id="another name that others may ask for"
-        ),
-        pytest.param(TWO.replace("x * 2", "x * 3"), True, id="the function that is called"),
-        pytest.param("import os\n" + TWO, True, id="an import"),
-        pytest.param(TWO + "\ndef more(x):\n    return x\n", True, id="a function more"),
-    ],
-)
-def test_what_nobody_looked_at_may_change(tmp_path: Path, analyzed: Done, changed: str, again: bool) -> None:
-    root, cache = tmp_path / "tree", tmp_path / "cache"
-    user = RACY.replace("prepared(batch) + 1", "batch * 2").replace(
-        "self):", "self, x):\n        prepared(x)"
-    )
-    written(root, {"racy.py": user, "helper.py": TWO})
-    before = report(root, cache)
-    assert {finding.primary.path for finding in before.findings} == {"racy.py"}
-    analyzed.clear()
-    (root / "helper.py").write_text(changed)
-    after = report(root, cache)
-    assert ("racy.py" in analyzed) is again
-    assert after == report(root, None)
-    analyzed.clear()
-    assert report(root, cache) == after
-    assert analyzed == [], "it is known now"
-
-
-def test_a_result_that_names_a_file_rests_on_its_lines(tmp_path: Path, analyzed: Done) -> None:
-    """The memory is used on another stream in the other file, and that is told with its line there."""
-    root, cache = tmp_path / "tree", tmp_path / "cache"
-    upload = (
-        "import torch\n\ndef counted(count):\n    total = count\n    return total\n\n"
-        "def upload(side, x: torch.Tensor):\n    with torch.cuda.stream(side):\n        return x * 2\n"
-    )
-    user = (
-        "import torch\nfrom helper import upload\n\ndef use(x: torch.Tensor):\n"
-        "    y = upload(torch.cuda.Stream(), x)\n    return y.sum()\n"
-    )
-    written(root, {"helper.py": upload, "user.py": user})
-    before = report(root, cache)
-    assert any(related.span.path == "helper.py" for finding in before.findings for related in finding.related)
-    analyzed.clear()
-    (root / "helper.py").write_text(upload.replace("total = count\n", "total = count\n    # all\n"))
-    after = report(root, cache)
-    assert "user.py" in analyzed
-    assert after == report(root, None)
-    assert after != before
 
 
 def test_a_file_that_appears_is_found_by_those_that_looked_for_it(tmp_path: Path, analyzed: Done) -> None:

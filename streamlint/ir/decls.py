@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from streamlint.frozen import frozen
 
@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
     from streamlint.ir.nodes import Expr, Import, Stmt
     from streamlint.source import Span
+
+
+_T_co = TypeVar("_T_co", covariant=True)
 
 
 @frozen()
@@ -41,21 +44,21 @@ class Function:
     """What its annotation says of the result."""
 
 
-class Body(Protocol):
-    """The code of a function, which is lowered when it is first asked for.
+class Body(Protocol[_T_co]):
+    """The code of a function, or the statements of a class or module, lowered when it is first asked for.
 
-    All that is known of a function without it is part of its module's outline (``run.outlines``).
+    All that is known without it is part of the module's outline (``run.outlines``).
     """
 
     @property
     def digest(self) -> bytes:
-        """Tells the name, the text and the lines of the function from any other."""
+        """Tells it, and the lines on which it stands, from any other of its module."""
 
-    def __call__(self) -> Function:
+    def __call__(self) -> _T_co:
         """Raises ``LoweringError``."""
 
     def note(self) -> None:
-        """Says that its text was looked at: what rests on it is to be found anew when it has changed."""
+        """Says that it was looked at: what rests on it is to be found anew when it has changed."""
 
 
 @frozen(eq=False)
@@ -101,7 +104,7 @@ class FunctionDecl:
     text_names: frozenset[str] = field(repr=False)
     """``names``, for who may ask without saying so."""
     text_variables: frozenset[str] = field(repr=False)
-    load: Body = field(repr=False)
+    load: Body[Function] = field(repr=False)
 
     @property
     def names(self) -> frozenset[str]:
@@ -162,9 +165,7 @@ class ClassDecl:
     inner: dict[str, ClassDecl]
     unread: tuple[str, ...]
     """Why some of its statements cannot be read."""
-    load_body: Callable[[], tuple[Stmt, ...]] = field(repr=False)
-    places: bytes = field(repr=False)
-    """A digest of the lines of these statements; that they were looked at is noted, as of functions."""
+    load_body: Body[tuple[Stmt, ...]] = field(repr=False)
 
 
 @frozen(eq=False)
@@ -188,9 +189,7 @@ class Module:
     """Identifiers and attribute names in the module-level statements."""
     body_given: tuple[tuple[str, frozenset[str]], ...]
     """Variables that the module-level statements set, as in ``FunctionDecl.given``."""
-    load_body: Callable[[], tuple[Stmt, ...]] = field(repr=False)
-    places: bytes = field(repr=False)
-    """A digest of the lines of these statements; that they were looked at is noted, as of functions."""
+    load_body: Body[tuple[Stmt, ...]] = field(repr=False)
     outside: bytes = field(repr=False)
     """A digest of its text without its functions."""
     roots: frozenset[str] = field(init=False, repr=False)

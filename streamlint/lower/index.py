@@ -11,7 +11,7 @@ from streamlint.frozen import frozen
 from streamlint.lower.header import header
 from streamlint.lower.imports import lower_imports
 from streamlint.lower.kept import Lowered
-from streamlint.lower.outline import Looked, Noted, digest, in_tables, outside, places
+from streamlint.lower.outline import Looked, Noted, digest, in_tables, outside
 from streamlint.lower.scan import (
     DEFINITIONS,
     IMPORTS,
@@ -25,7 +25,7 @@ from streamlint.lower.text import Segment, SourceText, gc_paused
 from streamlint.lower.units import Block, BlockKind, Lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
 _D = TypeVar("_D", ir.FunctionDecl, ir.ClassDecl)
 
@@ -114,7 +114,6 @@ class _Indexer:
             body_names=_names_of_body(body),
             body_given=_given_by_body(body),
             load_body=self.block_loader(top),
-            places=places(top),
             outside=outside(source.lines, tuple(in_tables(functions, classes))),
         )
 
@@ -178,7 +177,6 @@ class _Indexer:
             inner=inner,
             unread=tuple(lines.unreadable for lines in block.runs if lines.unreadable),
             load_body=self.block_loader(block),
-            places=places(block),
         )
 
     def class_block(self, node: ast.ClassDef, prefix: str) -> Block:
@@ -189,17 +187,13 @@ class _Indexer:
         # class Config: depth = 2      the body cannot be cut off by lines
         return Block((self.lines(node),), prefix, BlockKind.ONE_LINE_CLASS)
 
-    def block_loader(self, block: Block) -> Callable[[], tuple[ir.Stmt, ...]]:
+    def block_loader(self, block: Block) -> Noted[tuple[ir.Stmt, ...]]:
         source = self.segment.source
         text = tuple(source.lines[lines.first - 1 : lines.last] for lines in block.runs)
         lazy = self.lowered.blocks.get((block, text), partial(_lower_block, source, block))
-        seen = source.module, places(block)
-
-        def load() -> tuple[ir.Stmt, ...]:
-            self.looked.add(seen)
-            return lazy()
-
-        return load
+        # The text of these statements is part of what stands around functions.
+        lines = (f"{lines.first} {lines.last}" for lines in block.runs)
+        return Noted(lazy, source.module, digest(block.prefix, *lines), self.looked)
 
     def runs(self, body: Sequence[ast.stmt], left_out: tuple[type[ast.stmt], ...]) -> Iterator[Lines]:
         """Stretches of statements between the definitions (and imports) of a block.

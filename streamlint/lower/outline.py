@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from streamlint import ir
     from streamlint.lower.text import Lazy
-    from streamlint.lower.units import Block
 
+_T = TypeVar("_T")
 Looked: TypeAlias = "set[tuple[str, bytes]]"
-"""Functions whose code was looked at: the names of their modules, and their digests."""
+"""Code that was looked at: the names of the modules, and digests."""
 _HOLE = "\0"
 """Stands for a function in the text around it, in which there can be none."""
 
 
-class Noted:
-    """The code of a function (``ir.Body``), which notes that it was looked at."""
+class Noted(Generic[_T]):
+    """Code (``ir.Body``) that notes that it was looked at."""
 
     __slots__ = ("_lazy", "_looked", "_module", "digest")
 
-    def __init__(self, lazy: Lazy[ir.Function], module: str, digest: bytes, looked: Looked) -> None:
+    def __init__(self, lazy: Lazy[_T], module: str, digest: bytes, looked: Looked) -> None:
         self._lazy = lazy
         self._module = module
         self._looked = looked
         self.digest = digest
 
-    def __call__(self) -> ir.Function:
+    def __call__(self) -> _T:
         self.note()
         return self._lazy()
 
@@ -45,11 +45,6 @@ def outside(lines: Sequence[str], decls: Sequence[ir.FunctionDecl]) -> bytes:
         text += [*lines[done : decl.span.line - 1], _HOLE]
         done = max(done, decl.end_line)
     return digest(*text, *lines[done:])
-
-
-def places(block: Block) -> bytes:
-    """A digest of the lines on which the statements of a module or class stand."""
-    return digest(block.prefix, *(f"{lines.first} {lines.last}" for lines in block.runs))
 
 
 def digest(*lines: str) -> bytes:

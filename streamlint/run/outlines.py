@@ -29,5 +29,5 @@ def outline(module: ir.Module) -> bytes:
 def whole(module: ir.Module) -> Part:
     """All that there is to look at."""
     functions = {decl.load.digest for decl in in_tables(module.functions, module.classes)}
-    blocks = {module.places, *(cls.places for cls in ir.all_classes(module))}
+    blocks = {module.load_body.digest, *(cls.load_body.digest for cls in ir.all_classes(module))}
     return Part(outline(module), frozenset(functions | blocks))

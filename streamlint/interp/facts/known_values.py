@@ -34,13 +34,13 @@ def _says_of_itself(m: Machine, symbol: Symbol) -> bool:
 
 
 def _of_symbol(m: Machine, symbol: Symbol) -> Fact:
-    parts = (symbol, *symbols.owners(symbol))
-    paths = (
-        frozenset(map(symbols.function_called, parts)) if symbols.has(symbol, symbols.Call) else frozenset()
-    )
-    if not python.GIVES_NUMBER.isdisjoint(paths):
-        return PLAIN
-    if not m.of_numpy.isdisjoint(parts) or any(path.startswith("numpy.random.") for path in paths):
+    if symbols.has(symbol, symbols.Call):
+        called = [symbols.function_called(one) for one in (symbol, *symbols.owners(symbol))]
+        if not python.GIVES_NUMBER.isdisjoint(called):
+            return PLAIN
+        if any(path.startswith("numpy.random.") for path in called):
+            return kinds.tensor(Space.PAGEABLE)
+    if m.of_numpy and not m.of_numpy.isdisjoint((symbol, *symbols.owners(symbol))):
         return kinds.tensor(Space.PAGEABLE)
     item = _outermost_item(symbol)
     if item is not None:

@@ -91,8 +91,7 @@ def is_named_apart(m: Machine, view: BufferV, device: DeviceV) -> bool:
 
     ``x = x.to(self.first)``, and then ``x.to(self.second)``.
     """
-    named = devices.name_of(m, view)
-    return named is not None and device.symbol is not None and _are_apart(m, named, device.symbol)
+    return _are_apart(m, devices.name_of(m, view), device.symbol)
 
 
 def moved(m: Machine, view: BufferV, device: DeviceV, span: Span) -> BufferV:
@@ -127,11 +126,10 @@ def is_of_another(m: Machine, stream: StreamId, device: DeviceV) -> bool:
 
     With ``Stream(src)`` current, ``x.to(dst)`` is a copy between devices, and ``dst`` waits for it by itself.
     """
-    made_for = m.made_for.get(symbol_of(StreamV(stream)))
-    return made_for is not None and device.symbol is not None and _are_apart(m, made_for, device.symbol)
+    return _are_apart(m, m.made_for.get(symbol_of(StreamV(stream))), device.symbol)
 
 
-def _are_apart(m: Machine, one: Symbol, other: Symbol) -> bool:
+def _are_apart(m: Machine, one: Symbol | None, other: Symbol | None) -> bool:
     """Whether they are two parameters of a call, or two attributes of an object: who has two means two."""
     match one, other:
         case symbols.Param(call, name), symbols.Param(other_call, other_name):

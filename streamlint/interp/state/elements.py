@@ -106,10 +106,11 @@ def _now(m: Machine, part: Value) -> Value:
 def _bound_now(m: Machine, bound: Value | None) -> Value | None:
     if not isinstance(bound, BufferV):
         return bound
-    changes = [number for number, op in enumerate(m.ops) if _is_changed(bound, op)]
-    if not changes:
+    backwards = range(len(m.ops) - 1, -1, -1)
+    last = next((number for number in backwards if _is_changed(bound, m.ops[number])), None)
+    if last is None:
         return bound
-    return SymV(symbols.call("as of", symbol_of(bound), symbols.constant(changes[-1])))
+    return SymV(symbols.call("as of", symbol_of(bound), symbols.constant(last)))
 
 
 def _is_changed(view: BufferV, op: Op) -> bool:
