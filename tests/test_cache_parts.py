@@ -74,3 +74,24 @@ def test_a_result_that_names_a_file_rests_on_its_lines(tmp_path: Path, analyzed:
     assert "user.py" in analyzed
     assert after == report(root, None)
     assert after != before
+
+
+def test_a_function_under_another_statement_is_part_of_it(tmp_path: Path, analyzed: Done) -> None:
+    """Whether the module's own statements name ``fetch`` is asked without a look at a function."""
+    root, cache = tmp_path / "tree", tmp_path / "cache"
+    helper = (
+        "import torch\nSIDE = torch.cuda.Stream()\n\ntry:\n    def total(a):\n        some = a\n"
+        "        return a\nexcept ImportError:\n    pass\n\ndef handle(m, t):\n    return m.fetch(t)\n"
+    )
+    main = (
+        "import torch\n\ndef fetch(tokens: torch.Tensor):\n"
+        '    return tokens.to("cpu", non_blocking=True).numpy()\n'
+    )
+    written(root, {"helper.py": helper, "main.py": main})
+    before = report(root, cache)
+    analyzed.clear()
+    (root / "helper.py").write_text(helper.replace("some = a", "fetch = a"))
+    after = report(root, cache)
+    assert "main.py" in analyzed
+    assert after == report(root, None)
+    assert after != before

@@ -114,7 +114,7 @@ class _Indexer:
             body_names=_names_of_body(body),
             body_given=_given_by_body(body),
             load_body=self.block_loader(top),
-            outside=outside(source.lines, tuple(in_tables(functions, classes))),
+            outside=outside(source.lines, _alone(body, in_tables(functions, classes))),
         )
 
     def function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, prefix: str) -> ir.FunctionDecl:
@@ -218,6 +218,17 @@ class _Indexer:
     def lines(self, node: ast.stmt) -> Lines:
         first, last = _first_line(node) + self.segment.shift, self.segment.end(node)[0]
         return Lines(first, last, scan(node).depth, self.segment.source.size(first, last))
+
+
+def _alone(body: Sequence[ast.stmt], decls: Iterator[ir.FunctionDecl]) -> list[ir.FunctionDecl]:
+    """Functions that are no part of another statement: what stands under ``try`` is part of that.
+
+    ``_names_of_body`` and ``_given_by_body`` look at all of such a statement.
+    """
+    classes = (node for node in body if isinstance(node, ast.ClassDef))
+    statements = (*body, *(node for cls in classes for node in cls.body))
+    first = {node.lineno for node in statements if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))}
+    return [decl for decl in decls if decl.span.line in first]
 
 
 def _names_of_body(body: Sequence[ast.stmt]) -> frozenset[str]:

@@ -38,7 +38,7 @@ class Noted(Generic[_T]):
 
 
 def outside(lines: Sequence[str], decls: Sequence[ir.FunctionDecl]) -> bytes:
-    """A digest of the text around the functions of a module; that of decorators is part of it."""
+    """A digest of the text around some functions of a module; that of decorators is part of it."""
     text: list[str] = []
     done = 0
     for decl in sorted(decls, key=lambda one: one.span.line):
