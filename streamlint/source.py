@@ -23,5 +23,14 @@ class Span:
         """Whether all lines of another stretch are lines of this one."""
         return self.path == other.path and self.line <= other.line and other.end_line <= self.end_line
 
+    def begins_in_line_of(self, other: Span) -> bool:
+        """Whether both begin in the same line of the same file."""
+        return (self.path, self.line) == (other.path, other.line)
+
+    def line_from(self, reader: Span) -> str:
+        """Its line in words: ``line 12``, or ``line 12 of lanes.py`` for who reads another file."""
+        file = self.path.replace("\\", "/").rpartition("/")[2]
+        return f"line {self.line}" if self.path == reader.path else f"line {self.line} of {file}"
+
     def __str__(self) -> str:
         return f"{self.path}:{self.line}:{self.col + 1}"

@@ -68,7 +68,7 @@ def test_what_nobody_has_made_is_not_made_by_asking_for_it() -> None:
         (symbols.call("len", X, symbols.constant("a")), "len(0:x,'a')"),
         (Binary("%", X, symbols.constant(2)), "(0:x%2)"),
         (Not(Compare("is", X, symbols.NOTHING)), "not (0:x is None)"),
-        (Fresh(symbols.call("pool.get"), 3, 5, 1, 0, 2), "pool.get()@3:5#1.0.2"),
+        (Fresh(symbols.call("pool.get"), "pools.py", 3, 5, 1, 0, 2), "pool.get()@3:5#1.0.2"),
     ],
 )
 def test_messages_tell_a_symbol_as_python_writes_it(symbol: Symbol, text: str) -> None:
@@ -92,7 +92,7 @@ def test_what_a_symbol_is_reached_from() -> None:
     assert symbols.is_under(lens, X)
     assert not symbols.is_under(lens, Param(0, "y", False))
     assert not symbols.is_under(Item(X, symbols.constant(0)), X)
-    assert symbols.is_under(Fresh(symbols.Call(Attr(X, "get"), ()), 1, 0, 0, 0, 0), X)
+    assert symbols.is_under(Fresh(symbols.Call(Attr(X, "get"), ()), "", 1, 0, 0, 0, 0), X)
 
 
 def test_opposites_of_opposites_ask_the_same() -> None:

@@ -38,12 +38,12 @@ from streamlint.rules.base import (
     assumptions,
     confidence,
     is_entry,
-    namesakes,
     part,
     place_of,
     stream_of,
 )
 from streamlint.rules.index import Index
+from streamlint.rules.namesakes import namesakes
 from streamlint.trace import (
     Alloc,
     BufferId,
@@ -434,8 +434,7 @@ def _finding(candidate: Candidate, follows: tuple[Pair, ...] = ()) -> Finding:
     related += [
         Related(span, "reached through this call")
         for span in later.at.calls[1:]
-        if span not in {item.span for item in related}
-        and (span.path != later.at.span.path or span.line != later.at.span.line)
+        if span not in {item.span for item in related} and not span.begins_in_line_of(later.at.span)
     ]
     edge = missing_edge(judged, rule, problem)
     return Finding(

@@ -253,7 +253,7 @@ def _awaited(judged: Judged, number: OpId, event: EventId) -> str:
     assert isinstance(seen, Record)
     if not known.is_named:
         return f"for {stream_name(judged, seen.stream)}"
-    return f"for {event_name(judged, event)}, recorded in line {seen.at.span.line}"
+    return f"for {event_name(judged, event)}, recorded in {seen.at.span.line_from(judged.op(number).at.span)}"
 
 
 def _settled(op: SyncDevice) -> str:

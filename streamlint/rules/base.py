@@ -114,12 +114,16 @@ class Judged:
             return local
         name = readable(known.name, "")
         if not name:
-            name = f"the stream made in line {known.span.line}" if known.span is not None else "a stream"
+            name = f"the stream made in {self._line(known.span)}" if known.span is not None else "a stream"
         if self.namesakes.get(stream) is False:
             return self._of_its_time(stream, name)
         if " " in name or known.span is None:
             return name
-        return f"{quoted(name)} of line {known.span.line}" if self.namesakes.get(stream) else name
+        return f"{quoted(name)} of {self._line(known.span)}" if self.namesakes.get(stream) else name
+
+    def _line(self, span: Span) -> str:
+        """Where something was made, with the file if that is another one than the message's."""
+        return span.line_from(self.op(self.seen[0]).at.span if self.seen else span)
 
     def _of_its_time(self, stream: StreamId, name: str) -> str:
         """Two of one name and line, as a method has that is called twice: that of the place has the name."""
@@ -186,7 +190,7 @@ class Judged:
         made = next((op for op in map(self.op, self.touching(buffer)) if _writes(op, buffer)), None)
         if made is None or is_entry(made):
             span = self.trace.buffers[buffer].span
-            return f"the memory allocated in line {span.line}" if span is not None else "the buffer"
+            return f"the memory allocated in {self._line(span)}" if span is not None else "the buffer"
         by = what(made)
         return f"the result of {by}" if by.startswith("`") else f"the result of the {by}"
 
@@ -434,23 +438,6 @@ def is_read_by_caller(op: Op) -> bool:
 def is_handed_out(op: Op) -> bool:
     """The same for what a generator yields, too: its consumer uses that before the generator goes on."""
     return op.role in (Role.AFTER_CALL, Role.AFTER_YIELD)
-
-
-def namesakes(trace: Trace, found: Sequence[Conflict]) -> dict[StreamId, bool]:
-    """Streams that a message about one of the conflicts would call by one name."""
-    together: dict[StreamId, bool] = {}
-    for conflict in found:
-        pair = stream_of(trace.ops[conflict.earlier]), stream_of(trace.ops[conflict.later])
-        first, second = (trace.streams[stream] if stream is not None else None for stream in pair)
-        if first is None or second is None or first is second:
-            continue
-        names = {readable(stream.name, "") for stream in (first, second)}
-        lines = {stream.span.line if stream.span is not None else 0 for stream in (first, second)}
-        if len(names) == 1 and len(lines) == 2 and 0 not in lines:
-            together |= {first.id: True, second.id: True}
-        elif len(names) == 1 and len(lines) == 1:
-            together |= {first.id: False, second.id: False}
-    return together
 
 
 def early_record(judged: Judged, earlier: OpId, later: OpId) -> Record | None:

@@ -168,10 +168,10 @@ def _last_to_wait_for(judged: Judged, conflict: Conflict) -> Op:
 
 def _told_apart(earlier: Op, later: Op, name: str) -> tuple[str, str]:
     """Two operations of one name: by their lines, or as one that comes around."""
-    lines = earlier.at.span.line, later.at.span.line
-    if lines[0] == lines[1]:
-        return name, "next one" if earlier.at.span == later.at.span else f"second {name}"
-    return f"{name} in line {lines[0]}", f"{name} in line {lines[1]}"
+    first, second = earlier.at.span, later.at.span
+    if first.begins_in_line_of(second):
+        return name, "next one" if first == second else f"second {name}"
+    return f"{name} in {first.line_from(second)}", f"{name} in {second.line_from(second)}"
 
 
 def host_help(judged: Judged, conflict: Conflict) -> str:

@@ -41,7 +41,9 @@ def _work_between(judged: Judged, first: OpId, second: OpId, sync: SyncStream) -
     """Work of the drained stream other than the expression that is read: ``x[0].sum().item()``."""
     for number in range(second - 1, first, -1):
         op = judged.op(OpId(number))
-        if isinstance(op, Launch) and op.stream == sync.stream and op.at.span.line != sync.at.span.line:
+        if not isinstance(op, Launch) or op.stream != sync.stream:
+            continue
+        if not op.at.span.begins_in_line_of(sync.at.span):
             return op
     return None
 

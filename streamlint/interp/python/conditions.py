@@ -299,7 +299,7 @@ def _of_any_call(m: Machine, key: Symbol) -> Symbol:
 
 
 def _made_at(span: Span) -> Symbol:
-    return symbols.Fresh(symbols.Name("result"), span.line, span.col, 0, 0, 0)
+    return symbols.Fresh(symbols.Name("result"), span.path, span.line, span.col, 0, 0, 0)
 
 
 def _known_as(m: Machine, number: int, region: Region) -> Symbol | None:

@@ -371,7 +371,9 @@ def _pop(m: Machine, held: HeapObject, receiver: HeapV, name: str, args: list[Va
         emptied.took(m, symbol_of(receiver))
     if held.open and held.sample is not None:
         return like(m, held.sample, symbols.Thing("pop", m.steps), held.born)
-    return SymV(symbols.Fresh(symbols.Attr(symbol_of(receiver), name), 0, 0, m.steps, m.call, len(m.calls)))
+    return SymV(
+        symbols.Fresh(symbols.Attr(symbol_of(receiver), name), "", 0, 0, m.steps, m.call, len(m.calls))
+    )
 
 
 def _like_list(m: Machine, held: HeapObject, items: list[Value], sample: Value | None = None) -> HeapV:

@@ -214,7 +214,8 @@ def _value(m: Machine, scope: Scope, e: ir.Expr, steps: int = MOST_STEPS.number)
             values = [_value(m, scope, item, steps) for item in items]
             if all(value is None for value in values):
                 return None
-            displayed = symbols.Item(symbols.Name(scope.name), symbols.constant(e.span.line))
+            at = e.span
+            displayed = symbols.Fresh(symbols.Name(scope.name), at.path, at.line, at.col, 0, 0, 0)
             unknown = [SymV(symbols.Item(displayed, symbols.constant(i))) for i in range(len(values))]
             known = [value if value is not None else unknown[i] for i, value in enumerate(values)]
             return TupleV(tuple(known)) if e.kind == "tuple" else m.new_list(known)

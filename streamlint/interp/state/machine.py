@@ -409,8 +409,9 @@ class Machine(Path):
         return SymV(self.unlike_any(symbols.Call(called, ()), span), self._kept_of(holds))
 
     def unlike_any(self, what: Symbol, span: Span | None) -> Symbol:
-        line, col, turn = (span.line, span.col, self._take_turn(span)) if span is not None else (0, 0, 0)
-        return symbols.Fresh(what, line, col, turn, self.call, len(self.calls))
+        path, line, col = (span.path, span.line, span.col) if span is not None else ("", 0, 0)
+        turn = self._take_turn(span) if span is not None else 0
+        return symbols.Fresh(what, path, line, col, turn, self.call, len(self.calls))
 
     def set_global(self, owner: str, name: str, value: Value) -> None:
         """Assigns to a variable of a module or a class."""

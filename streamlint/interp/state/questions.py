@@ -36,8 +36,8 @@ def of_any(symbol: Symbol, depth: int = _DEPTH) -> Symbol:
             return Item(of_any(of, depth - 1), EACH if number(at) is not None else of_any(at, depth - 1))
         case Attr(of, name):
             return Attr(of_any(of, depth - 1), name)
-        case Fresh(what, line, col):
-            return Fresh(of_any(what, depth - 1), line, col, 0, 0, 0)
+        case Fresh(what, path, line, col):
+            return Fresh(of_any(what, depth - 1), path, line, col, 0, 0, 0)
         case Param(_, name, rest):
             return Param(0, name, rest)
         case Call(func, args):
@@ -65,8 +65,8 @@ def of_any_pass(symbol: Symbol, depth: int = _DEPTH) -> Symbol:
             return Item(of_any_pass(of, depth - 1), of_any_pass(at, depth - 1))
         case Attr(of, name):
             return Attr(of_any_pass(of, depth - 1), name)
-        case Fresh(what, line, col):
-            return Fresh(of_any_pass(what, depth - 1), line, col, 0, 0, 0)
+        case Fresh(what, path, line, col):
+            return Fresh(of_any_pass(what, depth - 1), path, line, col, 0, 0, 0)
         case Call(func, args):
             return Call(of_any_pass(func, depth - 1), tuple(of_any_pass(arg, depth - 1) for arg in args))
         case Compare(op, left, right):

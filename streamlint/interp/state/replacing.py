@@ -58,8 +58,8 @@ def replaced(symbol: Symbol, part: Symbol, by: Symbol) -> Symbol:
             return numbers.computed(op, inside(left), inside(right))
         case Formatted(around, values):
             return formatted(around, tuple(map(inside, values)))
-        case Fresh(what, line, col, turn, call, depth):
-            return Fresh(inside(what), line, col, turn, call, depth)
+        case Fresh(what, path, line, col, turn, call, depth):
+            return Fresh(inside(what), path, line, col, turn, call, depth)
         case Function(path, line, col, made_in, receiver) if receiver is not None:
             return Function(path, line, col, made_in, inside(receiver))
         case _:

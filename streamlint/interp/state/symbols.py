@@ -184,6 +184,7 @@ class Fresh(_Symbol):
     """What equals no other: ``what`` gave it, at a place, in a turn of it, and in a call from outside."""
 
     what: Symbol
+    path: str
     line: int
     col: int
     turn: int
@@ -450,7 +451,7 @@ def _written(symbol: Symbol) -> str:
     match symbol:
         case Attr(of, name):
             return f"{text_of(of)}.{name}"
-        case Fresh(what, line, col, turn, call_, depth):
+        case Fresh(what, _, line, col, turn, call_, depth):
             where = f"@{line}:{col}" if line else ""
             return f"{text_of(what)}{where}#{turn}.{call_}.{depth}"
         case Param(call, name, rest):
