@@ -6,12 +6,22 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from streamlint.api import check_source
+from streamlint.frozen import replace
+from streamlint.interp.entries import runs, starts
 from streamlint.interp.state import symbols
-from streamlint.interp.state.decisions import Asked, Exploration
+from streamlint.interp.state.budgets import LIMITS
+from streamlint.interp.state.decisions import Asked
+from streamlint.interp.state.exploration import Exploration
+from streamlint.run import engine
+from streamlint.run.session import Session
 from streamlint.source import Span
+from streamlint.trace import StreamKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
+
+    import pytest
 
     from streamlint.interp.state.decisions import Oracle
 
@@ -52,10 +62,12 @@ class Program:
         }
         return Ran(answers, self.does(answers), self.busy(answers), self.streams)
 
-    def paths(self, limit: int = 12, quiet_limit: int = 4) -> list[Ran]:
+    def paths(
+        self, limit: int = 12, quiet_limit: int = 4, run: Callable[[Oracle], Ran] | None = None
+    ) -> list[Ran]:
         return [
             *Exploration(
-                self.run,
+                run or self.run,
                 limit,
                 quiet_limit,
                 is_busy=lambda ran: ran.busy,
@@ -131,6 +143,81 @@ def test_the_last_path_takes_all_arms_that_are_left() -> None:
     program = Program(dict.fromkeys("abcdef", True), new, busy=always, lines=lines)
     answers = [tuple(ran.answers.values()) for ran in program.paths(limit=4)]
     assert answers == [(0, 0, 0, 0, 0, 0), (1, 0, 0, 0, 0, 0), (0, 1, 0, 0, 0, 0), (0, 0, 1, 1, 1, 1)]
+
+
+def elements(key: Callable[[symbols.Symbol], symbols.Symbol]) -> list[tuple[int, ...]]:
+    """The answers of the first paths of a program that asks something of three elements."""
+    found: list[tuple[int, ...]] = []
+
+    def run(oracle: Oracle) -> Ran:
+        asked = [key(symbols.Item(symbols.Name("pages"), symbols.constant(i))) for i in range(3)]
+        found.append(tuple(oracle.choose(one, "some page") for one in asked))
+        return Ran(did=(found[-1],), busy=True)
+
+    program = Program({}, new, busy=always)
+    assert len(program.paths(limit=3, run=run)) == 3
+    return found
+
+
+def test_a_path_with_some_of_both_comes_before_one_with_all_of_the_others() -> None:
+    """``(hits if page in table else misses).append(page)``: the ones meet the others."""
+    in_table = elements(lambda page: symbols.Compare("in", page, symbols.Name("table")))
+    assert in_table == [(0, 0, 0), (0, 1, 1), (1, 1, 1)]
+
+
+def test_of_one_kind_are_all_elements() -> None:
+    tensor = symbols.Name("torch.Tensor")
+    assert elements(lambda page: symbols.call("isinstance", page, tensor))[:2] == [(0, 0, 0), (1, 1, 1)]
+
+
+def test_an_arm_that_none_has_taken_comes_before_combinations_of_others() -> None:
+    tests = {"aside": True, "joined": True, "plain": False}
+    lines = {name: line for line, name in enumerate(tests)}
+    answers = [tuple(ran.answers.values()) for ran in Program(tests, new, busy=always, lines=lines).paths()]
+    assert answers[:4] == [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)]
+
+
+STEPS = """\
+import torch
+
+
+class Pool:
+    def __init__(self):
+        self.side = torch.cuda.Stream()
+
+    def step(self, x):
+        if self.is_small(x):
+            return self._on(self.side, x)
+        if self.is_wide(x):
+            return self._on(self.side, x * 2)
+        if self.is_deep(x):
+            return self._on(self.side, x * 3)
+        if self.is_odd(x):
+            return self._aside(x)
+        return x
+
+    def _on(self, stream, x):
+        with torch.cuda.stream(stream):
+            return x * 2
+
+    def _aside(self, x):
+        with torch.cuda.stream(self.side):
+            return x * 4
+"""
+
+
+def test_an_entry_of_many_steps_goes_on_until_it_has_come_by_what_it_leads_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "LIMITS", replace(LIMITS, entry_steps=1))
+    file = tmp_path / "pool.py"
+    file.write_text(STEPS)
+    session = Session(tmp_path, (file,), engine.Settings(), {})
+    module = session.project.module("pool")
+    assert module is not None
+    first, *_ = starts.module_runs(session.project, module, StreamKind.LEGACY)
+    assert first.entry.label == "Pool.step"
+    assert {"pool:Pool._on", "pool:Pool._aside"} <= first.covered
 
 
 BINDINGS = """\

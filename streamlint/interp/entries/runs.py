@@ -13,8 +13,9 @@ from streamlint.interp.python import functions
 from streamlint.interp.python.whole import PYTHON
 from streamlint.interp.state import callers
 from streamlint.interp.state.budgets import LIMITS
-from streamlint.interp.state.decisions import Exploration, Oracle
+from streamlint.interp.state.decisions import Oracle
 from streamlint.interp.state.ends import Cut, Jumped, PathEnds, Returned
+from streamlint.interp.state.exploration import Exploration
 from streamlint.interp.state.frames import Driven, Frame
 from streamlint.interp.state.machine import Machine
 from streamlint.interp.state.result import trace_of
@@ -36,6 +37,7 @@ from streamlint.trace import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from streamlint import ir
     from streamlint.interp.state.project import Project
@@ -49,6 +51,8 @@ LEAST_PATHS = 3
 """Paths that an entry of many steps has all the same: a usual one, and what the nearest tests tell apart.
 
 Those that began anew with an answer put right do not count: each stands for one that no run takes."""
+PATHS_TO_STEPS = 3
+"""Further ones as long as a function that touches streams, to which the entry leads, was run by none."""
 PAIR_PATHS = 4
 """Paths explored for two methods in a row."""
 QUIET_PATHS = 4
@@ -133,6 +137,8 @@ class Entry:
     code waits for, is not seen."""
     callers_cut: bool = False
     """Whether functions of the module that mention this one were not followed to their end."""
+    leads_to: frozenset[str] = field(default=frozenset(), compare=False)
+    """Functions that touch streams, which what is called leads to, and no earlier entry has run."""
     begun: tuple[Mapping[Symbol, int], ...] = field(default=(), compare=False)
     """How paths of an earlier entry, with the same first calls, have answered their tests: paths behind the
     first one begin like that."""
@@ -203,7 +209,7 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
         reach=lambda m: len(m.ops),
         outcome=lambda m: m.did,
         begun=entry.begun,
-        least=1 if entry.prepared else LEAST_PATHS,
+        least=_least(entry, run.covered),
         preparing=entry.prepared,
     )
     steps, most = 0, PREPARING_STEPS if entry.prepared else LIMITS.entry_steps
@@ -214,6 +220,7 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
         exploration.spent = steps > most
         exploration.nearly_spent = steps + steps // number > most
         run.covered |= machine.covered
+        exploration.least = _least(entry, run.covered)
         run.driven |= machine.driven
         run.unprepared |= machine.uses_none
         run.whole |= machine.whole
@@ -232,6 +239,13 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
     paths = {"paths"} if run.cut else {COMBINATIONS} if exploration.combinations else set()
     run.left_out = project.budgets.taken() | cuts | paths
     return run
+
+
+def _least(entry: Entry, covered: AbstractSet[str]) -> int:
+    """Paths that an entry has in any case, with what its paths have run so far."""
+    if entry.prepared:
+        return 1
+    return LEAST_PATHS if entry.leads_to <= covered else LEAST_PATHS + PATHS_TO_STEPS
 
 
 def _machine(project: Project, entry: Entry, default_stream: StreamKind, oracle: Oracle) -> Machine:

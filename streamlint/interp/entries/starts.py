@@ -31,6 +31,7 @@ from streamlint.interp.facts.relevance import (
     mentioned_in,
     relevant,
     users_first,
+    with_those_called,
 )
 from streamlint.interp.python import registries, stmt, unseen_caller
 from streamlint.interp.state.values import FuncV
@@ -58,7 +59,7 @@ def module_runs(
         for entry in entries:
             if (only is not None and entry.label not in only) or told.ends_early(entry):
                 continue
-            run = run_entry(project, entry, default_stream)
+            run = run_entry(project, _leading(project, module, entry, told), default_stream)
             told.note(run)
             yield run
             told.note_judged(run)
@@ -95,6 +96,15 @@ def module_runs(
             yield from started(saved.of_class(project, module, construction))
             yield from started(saved.given_back(project, module, construction, told))
         yield from started(methods.waiting(project, module, construction, told))
+
+
+def _leading(project: Project, module: ir.Module, entry: Entry, told: Told) -> Entry:
+    """The entry with the functions that it is to come by: see ``Entry.leads_to``."""
+    cls = next((one for one in ir.all_classes(module) if one.qualname == entry.owner), None)
+    bodies = {**module.functions, **(cls.methods if cls is not None else {})}
+    names = entry.outside_calls or (entry.label.rpartition(".")[2],)
+    led = (decl for decl in with_those_called(frozenset(names), bodies) if touching.touches(project, decl))
+    return replace(entry, leads_to=frozenset(f"{module.name}:{decl.qualname}" for decl in led) - told.covered)
 
 
 def _is_among(cls: str, labels: frozenset[str]) -> bool:

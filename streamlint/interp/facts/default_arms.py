@@ -1,7 +1,8 @@
 """Parameters whose default leaves out code that may have to do with streams.
 
 ``def __init__(self, model, world_size=1)``, and in a method ``if self.world_size > 1: self._reduce_aside()``:
-some caller passes another number, or nobody would have written the arm.
+some caller passes another number, or nobody would have written the arm. So with what is chosen by it:
+``self.cache = Cache(rows) if rows > 0 else None``, and then ``if self.cache is None: return self._load(x)``.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from streamlint.source import Span
 
 Plain: TypeAlias = "int | float | str"
-Known: TypeAlias = "Mapping[str, Plain]"
+Value: TypeAlias = "Plain | None"
+Known: TypeAlias = "Mapping[str, Value]"
 """What variables and attributes are, as they are written: ``mode``, ``self.mode``."""
 
 _LEAVES_OUT: Kept[tuple[Span, str], bool] = Kept()
@@ -36,6 +38,12 @@ _ORDER: Mapping[str, Callable[[Plain, Plain], bool]] = {
     "<=": operator.le,
     ">=": operator.ge,
 }
+
+_SAMENESS: Mapping[str, Callable[[Value, Value], bool]] = {
+    "is": operator.is_,
+    "is not": operator.is_not,
+}
+"""Asked of None, and of what is not None."""
 
 
 def leave_out(project: Project, scope: Scope, name: str, default: Plain) -> bool:
@@ -51,10 +59,11 @@ def _leaves_out(project: Project, scope: Scope, name: str, default: Plain) -> bo
     seen: set[tuple[Span, str]] = set()
     while waiting:
         here, asked = waiting.pop()
-        known = {text: value for text, value in asked.items() if (here.function.span, text) not in seen}
-        if not known:
+        fresh = {text: value for text, value in asked.items() if (here.function.span, text) not in seen}
+        if not fresh:
             continue
-        seen |= {(here.function.span, text) for text in known}
+        seen |= {(here.function.span, text) for text in fresh}
+        known = {**_chosen(here.function, fresh), **fresh}
         module, body = here.module.name, here.function.body
         if any(arms.say(project, module, dead, here.function) for dead in _dead(body, known)):
             return True
@@ -66,7 +75,8 @@ def _keepers(scope: Scope, known: Known) -> Iterator[tuple[Scope, Known]]:
     """The methods of an object whose constructor keeps what it gets: ``self.mode = mode``."""
     if scope.cls is None or scope.function.name != "__init__":
         return
-    kept = dict(_kept(scope.function, known))
+    own = f"{scope.function.params[0].name}." if scope.function.params else ""
+    kept = {text.removeprefix(own): value for text, value in known.items() if own and text.startswith(own)}
     for decl in scope.cls.methods.values():
         here = kept.keys() & decl.own if decl.name != "__init__" else frozenset()
         method = scopes.scope_of(scope.module, decl, scope.cls) if here else None
@@ -75,14 +85,26 @@ def _keepers(scope: Scope, known: Known) -> Iterator[tuple[Scope, Known]]:
             yield method, {f"{receiver}.{attribute}": kept[attribute] for attribute in here}
 
 
-def _kept(constructor: ir.Function, known: Known) -> Iterator[tuple[str, Plain]]:
-    for node in ir.walk(constructor.body):
+def _chosen(function: ir.Function, known: Known) -> dict[str, Value]:
+    """What variables and attributes are given, where that is one value that rests on what is known.
+
+    ``self.mode = mode``, ``self.aside = lanes > 1``, ``self.ring = Ring(lanes) if lanes > 1 else None``.
+    """
+    dead = {id(node) for arm in _dead(function.body, known) for node in ir.walk(arm)}
+    given: dict[str, list[tuple[bool, ir.Expr]]] = {}
+    for node in ir.walk(function.body):
         match node:
-            case ir.Assign(targets=(ir.Attr(value=ir.Name(), name=attribute),), value=ir.Name(id=name)):
-                if name in known:
-                    yield attribute, known[name]
+            case ir.Assign(targets=(ir.Name() | ir.Attr(value=ir.Name()) as target,), value=value):
+                given.setdefault(ir.dotted(target), []).append((id(node) in dead, value))
             case _:
                 pass
+    found: dict[str, Value] = {}
+    for text, values in given.items():
+        live = [value for is_dead, value in values if not is_dead]
+        rests = len(live) < len(values) or (len(live) == 1 and not isinstance(live[0], ir.Const))
+        if rests and len(live) == 1 and (plain := _plain(live[0], known)) is not None:
+            (found[text],) = plain
+    return found
 
 
 def _handed_on(project: Project, scope: Scope, known: Known) -> Iterator[tuple[Scope, Known]]:
@@ -150,23 +172,37 @@ def _answer(test: ir.Expr, known: Known) -> bool | None:
             stops = op == "or"
             answers = [_answer(operand, known) for operand in operands]
             return stops if stops in answers else None if None in answers else not stops
-        case ir.Compare(op=op, left=left, right=right) if op in _ORDER:
-            one, two = _value(left, known), _value(right, known)
-            return _compared(op, one, two) if known.keys() & {ir.dotted(left), ir.dotted(right)} else None
+        case ir.Compare(op=op, left=left, right=right):
+            one, two = _plain(left, known), _plain(right, known)
+            rests = bool(known.keys() & {ir.dotted(left), ir.dotted(right)})
+            return _compared(op, *one, *two) if rests and one and two else None
         case ir.Name() | ir.Attr():
-            value = known.get(ir.dotted(test))
-            return None if value is None else bool(value)
+            value = _plain(test, known)
+            return None if value is None else bool(value[0])
         case _:
             return None
 
 
-def _compared(op: str, one: Plain | None, two: Plain | None) -> bool | None:
-    if one is None or two is None or isinstance(one, str) != isinstance(two, str):
+def _compared(op: str, one: Value, two: Value) -> bool | None:
+    if op in _SAMENESS:
+        return _SAMENESS[op](one, two)
+    if one is None or two is None or op not in _ORDER or isinstance(one, str) != isinstance(two, str):
         return None
     return _ORDER[op](one, two)
 
 
-def _value(e: ir.Expr, known: Known) -> Plain | None:
-    if isinstance(e, ir.Const):
-        return e.value if isinstance(e.value, (int, float, str)) else None
-    return known.get(ir.dotted(e)) if isinstance(e, (ir.Name, ir.Attr)) else None
+def _plain(e: ir.Expr, known: Known) -> tuple[Value] | None:
+    """The one value that an expression has, by what is known; None where it is open."""
+    match e:
+        case ir.Const(value=int() | float() | str() | None as value):
+            return (value,)
+        case ir.Name() | ir.Attr() if (text := ir.dotted(e)) in known:
+            return (known[text],)
+        case ir.Choice(test=test, body=body, orelse=orelse):
+            answer = _answer(test, known)
+            return None if answer is None else _plain(body if answer else orelse, known)
+        case ir.Compare() | ir.Boolean() | ir.Unary(op="not"):
+            answer = _answer(e, known)
+            return None if answer is None else (answer,)
+        case _:
+            return None

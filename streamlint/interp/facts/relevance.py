@@ -150,7 +150,7 @@ def _partners_of_threads(project: Project, module: ir.Module, cls: ir.ClassDecl)
         for decl in cls.methods.values()
         for name in (decl.members & cls.methods.keys() | decl.names & module.functions.keys()) - decl.called
     }
-    run = _with_those_called(handed, bodies) | _bodies_of_threads(project, module, cls)
+    run = with_those_called(handed, bodies) | _bodies_of_threads(project, module, cls)
     if not any(touching.touches(project, decl) for decl in run):
         return set()
     return {decl for decl in cls.methods.values() if not _USES_QUEUES.isdisjoint(decl.called)}
@@ -163,7 +163,7 @@ def _bodies_of_threads(project: Project, module: ir.Module, cls: ir.ClassDecl) -
     for name in sorted(names):
         match project.member(module.name, name):
             case ClassV(made) if made is not cls and classes.is_thread(project, made):
-                found |= _with_those_called({_RUN}, classes.methods(project, made))
+                found |= with_those_called({_RUN}, classes.methods(project, made))
             case _:
                 pass
     return found
@@ -172,9 +172,7 @@ def _bodies_of_threads(project: Project, module: ir.Module, cls: ir.ClassDecl) -
 _RUN = "run"
 
 
-def _with_those_called(
-    names: AbstractSet[str], bodies: Mapping[str, ir.FunctionDecl]
-) -> set[ir.FunctionDecl]:
+def with_those_called(names: AbstractSet[str], bodies: Mapping[str, ir.FunctionDecl]) -> set[ir.FunctionDecl]:
     """Functions, and those that they call: ``for rows in source: self.ready.put(self._upload(rows))``."""
     found: set[ir.FunctionDecl] = set()
     waiting = sorted(names & bodies.keys())
