@@ -37,7 +37,6 @@ from streamlint.trace import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
 
     from streamlint import ir
     from streamlint.interp.state.project import Project
@@ -197,6 +196,7 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
     """Explores an entry's paths."""
     run = Run(entry)
     project.budgets.entry = entry.label
+    seeking = bool(entry.leads_to) and not entry.prepared
 
     exploration = Exploration(
         lambda oracle: _run_path(_machine(project, entry, default_stream, oracle), entry),
@@ -209,7 +209,8 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
         reach=lambda m: len(m.ops),
         outcome=lambda m: m.did,
         begun=entry.begun,
-        least=_least(entry, run.covered),
+        least=1 if entry.prepared else LEAST_PATHS + (PATHS_TO_STEPS if seeking else 0),
+        seeking=seeking,
         preparing=entry.prepared,
     )
     steps, most = 0, PREPARING_STEPS if entry.prepared else LIMITS.entry_steps
@@ -220,7 +221,8 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
         exploration.spent = steps > most
         exploration.nearly_spent = steps + steps // number > most
         run.covered |= machine.covered
-        exploration.least = _least(entry, run.covered)
+        if exploration.seeking and entry.leads_to <= run.covered:
+            exploration.seeking, exploration.least = False, exploration.least - PATHS_TO_STEPS
         run.driven |= machine.driven
         run.unprepared |= machine.uses_none
         run.whole |= machine.whole
@@ -239,13 +241,6 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
     paths = {"paths"} if run.cut else {COMBINATIONS} if exploration.combinations else set()
     run.left_out = project.budgets.taken() | cuts | paths
     return run
-
-
-def _least(entry: Entry, covered: AbstractSet[str]) -> int:
-    """Paths that an entry has in any case, with what its paths have run so far."""
-    if entry.prepared:
-        return 1
-    return LEAST_PATHS if entry.leads_to <= covered else LEAST_PATHS + PATHS_TO_STEPS
 
 
 def _machine(project: Project, entry: Entry, default_stream: StreamKind, oracle: Oracle) -> Machine:

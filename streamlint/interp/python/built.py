@@ -198,7 +198,7 @@ def _only_walks(name: str) -> bool:
 def _of_unknown_length(m: Machine, source: Value, name: str, shape: Shape, kind: str, span: Span) -> Value:
     """``list(xs)``: other lists of the same elements are told apart by what is put into them."""
     held = m.heap[source.id] if isinstance(source, HeapV) else None
-    if held is not None and held.role == "range" and shape is Shape.SET:
+    if isinstance(source, HeapV) and m.heap[source.id].role == "range" and shape is Shape.SET:
         return containers.set_of_range(m, source, span)
     match held.items if held is not None and held.role == "range" and name == "reversed" else ():
         case [ConstV(int() as start), ConstV(1), SymV(end)]:

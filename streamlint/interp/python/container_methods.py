@@ -60,7 +60,7 @@ def method(
 ) -> Value | None:
     """Methods of list, deque, set and dict; None for a name that they do not have."""
     held = m.heap[receiver.id]
-    of_its_own(m, held, span)
+    of_its_own(m, receiver, span)
     if held.shape is Shape.DICT and args:
         args = [where(m, held, args[0]), *args[1:]]
     for group in (_puts, _takes, _looks_up, _of_table, _of_all):

@@ -134,6 +134,8 @@ class Exploration(Generic[T]):
     """... when the steps of the entry are used up ..."""
     nearly_spent: bool = False
     """... and whether they will be behind the next one."""
+    seeking: bool = False
+    """Whether no path has run some code with streams to which the entry leads: any test may lead there."""
     preparing: bool = False
     """Whether decisions that are not relevant are flipped first, until a path is busy."""
     cut: int = 0
@@ -191,13 +193,13 @@ class Exploration(Generic[T]):
 
     def _next(self, waiting: Mapping[Worth, Sequence[_Flip]], shown: _Shown) -> Worth | None:
         """Which test is flipped next; None where no path that is known is worth its time."""
-        aside = shown.aside < (self.quiet_limit if shown.busy else QUIET_ASIDE)
+        aside = shown.aside < (self.quiet_limit if shown.busy or self.seeking else QUIET_ASIDE)
         worthwhile = {
             Worth.TELLING: True,
             Worth.PLAIN: shown.promising,
             Worth.AGAIN: True,
             Worth.NEAR: aside,
-            Worth.FAR: aside and (shown.busy or shown.ended < shown.stopped),
+            Worth.FAR: aside and (shown.busy or self.seeking or shown.ended < shown.stopped),
         }
         known = [worth for worth in Worth if waiting[worth] and worthwhile[worth]]
         # A combination of arms that were taken comes behind an arm that none has taken.
