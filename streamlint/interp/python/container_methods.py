@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from streamlint.interp.state.machine import Machine
+    from streamlint.interp.state.symbols import Symbol
     from streamlint.source import Span
 
 
@@ -112,6 +113,9 @@ def _takes(
             pair = _pop_item(m, held, receiver, from_front=kwargs.get("last", NONE) == FALSE)
             monitors.take_aside(m, pair, span)
             return pair
+        case "move_to_end", [key, *_] if held.shape is Shape.DICT:
+            _move(held, symbol_of(key), to_front=kwargs.get("last", NONE) == FALSE)
+            return NONE
         case (("pop" | "popleft" | "get_nowait"), _):
             return _seen(m, held, _pop(m, held, receiver, name, args), span)
         case (("remove" | "discard"), [item, *_]):
@@ -132,6 +136,13 @@ def _takes(
             return NONE
         case _:
             return None
+
+
+def _move(held: HeapObject, key: Symbol, *, to_front: bool) -> None:
+    """``table.move_to_end(key)``: which entry ``popitem()`` takes next, or ``popitem(last=False)``."""
+    if key in held.entries:
+        entry = {key: held.entries.pop(key)}
+        held.entries = {**entry, **held.entries} if to_front else {**held.entries, **entry}
 
 
 def _comes_first(held: HeapObject) -> int:
