@@ -39,12 +39,6 @@ _ORDER: Mapping[str, Callable[[Plain, Plain], bool]] = {
     ">=": operator.ge,
 }
 
-_SAMENESS: Mapping[str, Callable[[Value, Value], bool]] = {
-    "is": operator.is_,
-    "is not": operator.is_not,
-}
-"""Asked of None, and of what is not None."""
-
 
 def leave_out(project: Project, scope: Scope, name: str, default: Plain) -> bool:
     """Whether code that may have to do with streams is left out while a parameter has its default."""
@@ -184,11 +178,15 @@ def _answer(test: ir.Expr, known: Known) -> bool | None:
 
 
 def _compared(op: str, one: Value, two: Value) -> bool | None:
-    if op in _SAMENESS:
-        return _SAMENESS[op](one, two)
-    if one is None or two is None or op not in _ORDER or isinstance(one, str) != isinstance(two, str):
-        return None
-    return _ORDER[op](one, two)
+    match op:
+        case "is":
+            return one is two
+        case "is not":
+            return one is not two
+        case _ if one is None or two is None or op not in _ORDER:
+            return None
+        case _:
+            return _ORDER[op](one, two) if isinstance(one, str) == isinstance(two, str) else None
 
 
 def _plain(e: ir.Expr, known: Known) -> tuple[Value] | None:

@@ -1,0 +1,67 @@
+"""Develops raw sensor frames: dark subtraction, gain and a tone curve."""
+import cupy as cp
+import cupyx
+import numpy as np
+
+tone = cp.ElementwiseKernel(
+    "uint16 raw, float32 dark, float32 gain",
+    "float32 out",
+    """
+    float v = ((float)raw - dark) * gain;
+    out = v > 0.0f ? sqrtf(v) : 0.0f;
+    """,
+    "tone_curve",
+)
+
+
+class FrameDeveloper:
+    def __init__(self, shape):
+        self.shape = shape
+        self.copy_stream = cp.cuda.Stream(non_blocking=True)
+        self.raw = cp.zeros(shape, dtype=cp.uint16)
+        self.dark = cp.full(shape, 64.0, dtype=cp.float32)
+        self.gain = cp.full(shape, 1.0 / 4096.0, dtype=cp.float32)
+        self.histogram = cp.zeros(256, dtype=cp.int64)
+        cp.cuda.Device().synchronize()
+
+    def load(self, pinned):
+        self.raw.set(pinned, stream=self.copy_stream)
+
+    def develop(self):
+        out = cp.empty(self.shape, dtype=cp.float32)
+        tone(self.raw, self.dark, self.gain, out)
+        return out
+
+    def account(self, image):
+        bins = cp.clip(image * 255.0, 0, 255).astype(cp.int32)
+        self.histogram += cp.bincount(bins.ravel(), minlength=256)
+
+
+class FrameSource:
+    def __init__(self, count, shape, seed=0):
+        rng = np.random.default_rng(seed)
+        self.frames = []
+        for _ in range(count):
+            frame = cupyx.empty_pinned(shape, dtype=np.uint16)
+            frame[...] = rng.integers(0, 4096, size=shape, dtype=np.uint16)
+            self.frames.append(frame)
+
+    def __iter__(self):
+        return iter(self.frames)
+
+
+def main():
+    shape = (4096, 4096)
+    developer = FrameDeveloper(shape)
+    means = []
+    for frame in FrameSource(6, shape):
+        developer.load(frame)
+        image = developer.develop()
+        developer.account(image)
+        means.append(image.mean())
+    print([float(m) for m in means])
+    print(int(developer.histogram.sum()))
+
+
+if __name__ == "__main__":
+    main()
