@@ -24,14 +24,16 @@ from streamlint.trace import (
     Makes,
     Mode,
     Origin,
+    Purpose,
     Space,
     StreamChoice,
     SyncDevice,
+    SyncStream,
 )
 
 if TYPE_CHECKING:
     from streamlint.rules.base import Judged, Problem
-    from streamlint.trace import Access, Buffer, BufferId, Op, Trace
+    from streamlint.trace import Access, Buffer, BufferId, Op, OpId, Trace
 
 _DOUBTS = {Evidence.SHOWN: frozenset[Doubt](), Evidence.INFERRED: frozenset({Doubt.INFERRED})}
 
@@ -56,10 +58,13 @@ def is_hearsay(judged: Judged, problem: Problem) -> bool:
     ``def show(frames): for frame in frames[0]: ...`` would need a caller that passes pinned memory and does
     not wait, ``transform(x, options)`` one whose options are tensors. These are two assumptions, and
     nothing in the tree says either. What a call gets beside nothing else is what it works on:
-    ``transform(batch)``.
+    ``transform(batch)``. ``for row in numbers.tolist()`` waits for what its caller has queued, unless the
+    numbers are on the host, and the work is not.
     """
     if problem.earlier is None or not is_entry(judged.op(problem.earlier)):
         return False
+    if _are_values_awaited(judged, problem.earlier, problem.later):
+        return True
     used_on = stream_of(judged.op(problem.later))
     if used_on is not None and judged.trace.streams[used_on].is_default:
         # The stream of a thread, or the default stream by its name: the caller's too, unless it enters one.
@@ -74,6 +79,24 @@ def is_hearsay(judged: Judged, problem: Problem) -> bool:
     read = {access.buffer for access in later.accesses if access.mode is Mode.READ}
     beside = (judged.trace.buffers[number].kind for number in read.difference(memory_of(judged, problem)))
     return Doubt.OPAQUE in later.doubts and any(kind is not Evidence.ASSUMED for kind in beside)
+
+
+def _are_values_awaited(judged: Judged, first: OpId, second: OpId) -> bool:
+    """Whether the host asks for values between two operations, of memory that may live anywhere.
+
+    On a device it waits for all that was queued on the stream of the first one.
+    """
+    stream = stream_of(judged.op(first))
+    return any(
+        isinstance(op, SyncStream)
+        and op.stream == stream
+        and op.purpose is Purpose.VALUES
+        and op.doubts == _ANYWHERE
+        for op in map(judged.op, judged.numbers(SyncStream, first=first + 1, before=second))
+    )
+
+
+_ANYWHERE = frozenset({Doubt.ALIAS})
 
 
 def _comes_from_host(judged: Judged, problem: Problem, later: Op) -> bool:
