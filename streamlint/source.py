@@ -29,8 +29,13 @@ class Span:
 
     def line_from(self, reader: Span) -> str:
         """Its line in words: ``line 12``, or ``line 12 of lanes.py`` for who reads another file."""
-        file = self.path.replace("\\", "/").rpartition("/")[2]
-        return f"line {self.line}" if self.path == reader.path else f"line {self.line} of {file}"
+        if self.path == reader.path:
+            return f"line {self.line}"
+        parts, others = (path.replace("\\", "/").split("/") for path in (self.path, reader.path))
+        many = 1
+        while parts[-many:] == others[-many:]:
+            many += 1
+        return f"line {self.line} of {'/'.join(parts[-many:])}"
 
     def __str__(self) -> str:
         return f"{self.path}:{self.line}:{self.col + 1}"

@@ -121,3 +121,4 @@ def test_a_line_is_told_with_its_file_to_who_reads_another_one() -> None:
     assert there.line_from(there) == "line 7"
     assert there.line_from(here) == "line 7 of lanes.py"
     assert Span(r"pipe\lanes.py", 7, 4, 7, 9).line_from(here) == "line 7 of lanes.py"
+    assert Span("copy/run.py", 5, 0, 5, 9).line_from(here) == "line 5 of copy/run.py"

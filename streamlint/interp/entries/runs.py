@@ -50,8 +50,6 @@ LEAST_PATHS = 3
 """Paths that an entry of many steps has all the same: a usual one, and what the nearest tests tell apart.
 
 Those that began anew with an answer put right do not count: each stands for one that no run takes."""
-PATHS_TO_STEPS = 3
-"""Further ones as long as a function that touches streams, to which the entry leads, was run by none."""
 PAIR_PATHS = 4
 """Paths explored for two methods in a row."""
 QUIET_PATHS = 4
@@ -196,7 +194,6 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
     """Explores an entry's paths."""
     run = Run(entry)
     project.budgets.entry = entry.label
-    seeking = bool(entry.leads_to) and not entry.prepared
 
     exploration = Exploration(
         lambda oracle: _run_path(_machine(project, entry, default_stream, oracle), entry),
@@ -209,8 +206,8 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
         reach=lambda m: len(m.ops),
         outcome=lambda m: m.did,
         begun=entry.begun,
-        least=1 if entry.prepared else LEAST_PATHS + (PATHS_TO_STEPS if seeking else 0),
-        seeking=seeking,
+        least=1 if entry.prepared else LEAST_PATHS,
+        seeking=bool(entry.leads_to) and not entry.prepared,
         preparing=entry.prepared,
     )
     steps, most = 0, PREPARING_STEPS if entry.prepared else LIMITS.entry_steps
@@ -221,8 +218,7 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
         exploration.spent = steps > most
         exploration.nearly_spent = steps + steps // number > most
         run.covered |= machine.covered
-        if exploration.seeking and entry.leads_to <= run.covered:
-            exploration.seeking, exploration.least = False, exploration.least - PATHS_TO_STEPS
+        exploration.seeking = not (entry.prepared or entry.leads_to <= run.covered)
         run.driven |= machine.driven
         run.unprepared |= machine.uses_none
         run.whole |= machine.whole

@@ -101,7 +101,10 @@ def module_runs(
 def _leading(project: Project, module: ir.Module, entry: Entry, told: Told) -> Entry:
     """The entry with the functions that it is to come by: see ``Entry.leads_to``."""
     cls = next((one for one in ir.all_classes(module) if one.qualname == entry.owner), None)
-    bodies = {**module.functions, **(cls.methods if cls is not None else {})}
+    owners = project.ancestors(cls)[0] if cls is not None else []
+    bodies = dict(module.functions)
+    for owner in reversed([one for one in owners if one.module == module.name]):
+        bodies |= owner.methods
     names = entry.outside_calls or (entry.label.rpartition(".")[2],)
     led = (decl for decl in with_those_called(frozenset(names), bodies) if touching.touches(project, decl))
     return replace(entry, leads_to=frozenset(f"{module.name}:{decl.qualname}" for decl in led) - told.covered)

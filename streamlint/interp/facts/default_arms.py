@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from streamlint.source import Span
 
 Plain: TypeAlias = "int | float | str"
-Value: TypeAlias = "Plain | None"
-Known: TypeAlias = "Mapping[str, Value]"
+Constant: TypeAlias = "Plain | None"
+Known: TypeAlias = "Mapping[str, Constant]"
 """What variables and attributes are, as they are written: ``mode``, ``self.mode``."""
 
 _LEAVES_OUT: Kept[tuple[Span, str], bool] = Kept()
@@ -79,11 +79,18 @@ def _keepers(scope: Scope, known: Known) -> Iterator[tuple[Scope, Known]]:
             yield method, {f"{receiver}.{attribute}": kept[attribute] for attribute in here}
 
 
-def _chosen(function: ir.Function, known: Known) -> dict[str, Value]:
+def _chosen(function: ir.Function, known: Known) -> Known:
     """What variables and attributes are given, where that is one value that rests on what is known.
 
     ``self.mode = mode``, ``self.aside = lanes > 1``, ``self.ring = Ring(lanes) if lanes > 1 else None``.
     """
+    found: Known = {}
+    while more := {text: one for text, one in _given(function, {**found, **known}) if text not in found}:
+        found = {**found, **more}
+    return found
+
+
+def _given(function: ir.Function, known: Known) -> Iterator[tuple[str, Constant]]:
     dead = {id(node) for arm in _dead(function.body, known) for node in ir.walk(arm)}
     given: dict[str, list[tuple[bool, ir.Expr]]] = {}
     for node in ir.walk(function.body):
@@ -92,13 +99,11 @@ def _chosen(function: ir.Function, known: Known) -> dict[str, Value]:
                 given.setdefault(ir.dotted(target), []).append((id(node) in dead, value))
             case _:
                 pass
-    found: dict[str, Value] = {}
     for text, values in given.items():
         live = [value for is_dead, value in values if not is_dead]
         rests = len(live) < len(values) or (len(live) == 1 and not isinstance(live[0], ir.Const))
         if rests and len(live) == 1 and (plain := _plain(live[0], known)) is not None:
-            (found[text],) = plain
-    return found
+            yield text, plain[0]
 
 
 def _handed_on(project: Project, scope: Scope, known: Known) -> Iterator[tuple[Scope, Known]]:
@@ -177,7 +182,7 @@ def _answer(test: ir.Expr, known: Known) -> bool | None:
             return None
 
 
-def _compared(op: str, one: Value, two: Value) -> bool | None:
+def _compared(op: str, one: Constant, two: Constant) -> bool | None:
     match op:
         case "is":
             return one is two
@@ -189,7 +194,7 @@ def _compared(op: str, one: Value, two: Value) -> bool | None:
             return _ORDER[op](one, two) if isinstance(one, str) == isinstance(two, str) else None
 
 
-def _plain(e: ir.Expr, known: Known) -> tuple[Value] | None:
+def _plain(e: ir.Expr, known: Known) -> tuple[Constant] | None:
     """The one value that an expression has, by what is known; None where it is open."""
     match e:
         case ir.Const(value=int() | float() | str() | None as value):

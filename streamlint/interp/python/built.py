@@ -198,7 +198,7 @@ def _only_walks(name: str) -> bool:
 def _of_unknown_length(m: Machine, source: Value, name: str, shape: Shape, kind: str, span: Span) -> Value:
     """``list(xs)``: other lists of the same elements are told apart by what is put into them."""
     held = m.heap[source.id] if isinstance(source, HeapV) else None
-    if isinstance(source, HeapV) and m.heap[source.id].role == "range" and shape is Shape.SET:
+    if held is not None and held.role == "range" and shape is Shape.SET:
         return containers.set_of_range(m, source, span)
     match held.items if held is not None and held.role == "range" and name == "reversed" else ():
         case [ConstV(int() as start), ConstV(1), SymV(end)]:
@@ -209,6 +209,9 @@ def _of_unknown_length(m: Machine, source: Value, name: str, shape: Shape, kind:
         # todo = set(self.views): its keys, which are taken out of it one by one.
         keys = container_methods.method(m, source, "keys", [], {}, span)
         return container(m, name, [keys] if keys is not None else [], {}, span)
+    if held is not None and held.role == "range" and not _only_walks(name):
+        # Who takes numbers out of list(range(n)) leaves those of another one.
+        return containers.lazy(m, "range", list(held.items))
     if held is not None and (
         _only_walks(name) or held.shape not in (Shape.LIST, Shape.SET) or held.role or held.symbol
     ):

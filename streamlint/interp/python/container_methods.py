@@ -8,6 +8,7 @@ from streamlint.interp.library import monitors
 from streamlint.interp.python import keys, some_element
 from streamlint.interp.python.alike import like
 from streamlint.interp.python.containers import (
+    changes,
     is_walked_by_key,
     lazy,
     of_its_own,
@@ -61,7 +62,7 @@ def method(
 ) -> Value | None:
     """Methods of list, deque, set and dict; None for a name that they do not have."""
     held = m.heap[receiver.id]
-    of_its_own(m, receiver, span)
+    of_its_own(m, held, span)
     if held.shape is Shape.DICT and args:
         args = [where(m, held, args[0]), *args[1:]]
     for group in (_puts, _takes, _looks_up, _of_table, _of_all):
@@ -78,6 +79,7 @@ def _puts(
         case "add", [item, *_] if held.shape is Shape.SET and item in held.items:
             return NONE
         case (("append" | "appendleft" | "add" | "put" | "put_nowait"), [item, *_]):
+            changes(held)
             item = results.put_aside(m, item)
             if name == "appendleft":
                 held.items.insert(0, item)
@@ -87,6 +89,7 @@ def _puts(
             monitors.put_aside(m, receiver, item, span)
             return NONE
         case (("extend" | "update"), [source, *_]):
+            changes(held)
             extended = _extend(m, receiver, source)
             _let_go(held)
             return extended
@@ -94,6 +97,7 @@ def _puts(
             held.items.insert(at, item)
             return NONE
         case "insert", [_, item, *_]:
+            changes(held)
             held.items.insert(0, item)
             return NONE
         case _:
@@ -110,15 +114,17 @@ def _takes(
             return _seen(m, held, held.items.pop(_comes_first(held)), span)
         case "popitem", _ if held.shape is Shape.DICT:
             m.taken += 1
-            pair = _pop_item(m, held, receiver, from_front=kwargs.get("last", NONE) == FALSE)
+            pair = _pop_item(m, held, receiver, from_front=FALSE in (*args, kwargs.get("last")))
             monitors.take_aside(m, pair, span)
             return pair
-        case "move_to_end", [key, *_] if held.shape is Shape.DICT:
-            _move(held, symbol_of(key), to_front=kwargs.get("last", NONE) == FALSE)
+        case "move_to_end", [key, *rest] if held.shape is Shape.DICT:
+            _move(held, symbol_of(key), to_front=FALSE in (*rest, kwargs.get("last")))
             return NONE
         case (("pop" | "popleft" | "get_nowait"), _):
+            changes(held)
             return _seen(m, held, _pop(m, held, receiver, name, args), span)
         case (("remove" | "discard"), [item, *_]):
+            changes(held)
             _remove(m, held, receiver, item)
             return NONE
         case "clear", _:
@@ -141,8 +147,10 @@ def _takes(
 def _move(held: HeapObject, key: Symbol, *, to_front: bool) -> None:
     """``table.move_to_end(key)``: which entry ``popitem()`` takes next, or ``popitem(last=False)``."""
     if key in held.entries:
-        entry = {key: held.entries.pop(key)}
-        held.entries = {**entry, **held.entries} if to_front else {**held.entries, **entry}
+        order = [one for one in held.entries if one is not key]
+        order.insert(0 if to_front else len(order), key)
+        held.entries = {one: held.entries[one] for one in order}
+        held.keys = {one: held.keys[one] for one in order}
 
 
 def _comes_first(held: HeapObject) -> int:

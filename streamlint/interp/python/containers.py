@@ -202,20 +202,11 @@ def lazy(m: Machine, kind: str, items: list[Value]) -> HeapV:
     return made
 
 
-def set_of_range(m: Machine, numbers: HeapV, span: Span) -> HeapV:
+def set_of_range(m: Machine, numbers: Value, span: Span) -> HeapV:
     """``set(range(n))``: the first numbers stand for all of them."""
-    made = m.new_list(_some_numbers(m, numbers, span), shape=Shape.SET)
+    made = m.new_list((nth(m, numbers, turn, span) for turn in range(2)), shape=Shape.SET)
     m.heap[made.id].open = m.heap[made.id].filled = True
     return made
-
-
-def _some_numbers(m: Machine, numbers: HeapV, span: Span) -> list[Value]:
-    """Its first numbers, or the last ones of ``reversed(range(n))``: 1 and 0."""
-    match m.heap[numbers.id].items:
-        case [SymV(), ConstV(int() as step), ConstV(int() as end)]:
-            return [ConstV(end - 2 * step), ConstV(end - step)]
-        case _:
-            return [nth(m, numbers, turn, span) for turn in range(2)]
 
 
 def index(m: Machine, value: Value, at: Value, span: Span) -> Value:
@@ -345,20 +336,22 @@ CHAIN = "chain"
 """``firsts + seconds`` of two such lists: what each walk comes by."""
 
 
-def of_its_own(m: Machine, of: HeapV, span: Span) -> None:
-    """``rest = hops[1:]; rest.pop()``: which elements a part has is not known any more, as methods change it.
+def of_its_own(m: Machine, held: HeapObject, span: Span) -> None:
+    """``rest = hops[1:]; rest.pop()``: which elements a part has is not known any more.
 
-    Of ``free = list(range(n))`` some numbers stand for all: ``free.pop()`` gives each time another one.
+    Most methods of lists change them.
     """
-    held = m.heap[of.id]
     held.rest = None
     if held.role == SLICE:
         whole = held.items[0]
         held.role, held.items = "", []
         held.sample = held.sample or element(m, whole, symbols.EACH, span)
-    elif held.role == "range":
-        held.items = _some_numbers(m, of, span)
-        held.role, held.kind, held.filled = "", "", True
+
+
+def changes(held: HeapObject) -> None:
+    """``free = list(range(n)); free.pop()``: which numbers are left is not known, and in the end none is."""
+    if held.role == "range":
+        held.role, held.kind, held.items, held.filled = "", "", [], True
 
 
 def _is_rest(at: SliceV) -> bool:

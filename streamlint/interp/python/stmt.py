@@ -274,7 +274,8 @@ def _delete(m: Machine, target: ir.Expr) -> None:
             at = expr.evaluate(m, target.index)
             if isinstance(owner, HeapV):
                 held = m.heap[owner.id]
-                containers.of_its_own(m, owner, target.span)
+                containers.of_its_own(m, held, target.span)
+                containers.changes(held)
                 taken = keys.taken(m, held, symbol_of(at))
                 if taken is not None:
                     monitors.take_aside(m, taken, target.span)

@@ -48,6 +48,8 @@ class _Flip:
         )
 
 
+PATHS_TO_STEPS = 3
+"""Paths that are run beside ``least`` as long as an entry leads to code with streams that none has run."""
 CORRECTIONS = 5
 """Paths that begin anew: as many as a table of lists of tables of tensors has layers, and one."""
 
@@ -101,11 +103,11 @@ class Exploration(Generic[T]):
     are left, which no path would run else.
 
     Which tests are flipped first, ``Worth`` says. ``PLAIN`` ones wait until some path was promising or busy.
-    ``FAR`` ones wait until one was busy, unless none that was whole did as much as those that were stopped
-    (``if not requests: return`` comes to its end, too). Of ``NEAR`` and ``FAR`` ones at most ``quiet_limit``
-    are flipped, ``QUIET_ASIDE`` as long as no path was busy. As long as no path was busy, no more than
-    ``quiet_limit`` paths are run. Afterwards ``cut`` and ``combinations`` tell how many paths of ``TELLING``
-    and ``PLAIN`` tests were left out.
+    ``FAR`` ones wait until one was busy, unless the entry is ``seeking``, or none that was whole did as much
+    as those that were stopped (``if not requests: return`` comes to its end, too). Of ``NEAR`` and ``FAR``
+    ones at most ``quiet_limit`` are flipped, ``QUIET_ASIDE`` as long as no path was busy and nothing is
+    sought. As long as no path was busy, no more than ``quiet_limit`` paths are run. Afterwards ``cut`` and
+    ``combinations`` tell how many paths of ``TELLING`` and ``PLAIN`` tests were left out.
 
     A path that did what an earlier one did (equal ``outcome``) is not combined with the decisions
     that have been asked before: only what its other arm asks for the first time is flipped.
@@ -201,10 +203,7 @@ class Exploration(Generic[T]):
             Worth.NEAR: aside,
             Worth.FAR: aside and (shown.busy or self.seeking or shown.ended < shown.stopped),
         }
-        known = [worth for worth in Worth if waiting[worth] and worthwhile[worth]]
-        # A combination of arms that were taken comes behind an arm that none has taken.
-        leads = (w for w in known if w in _RELEVANT and any(map(shown.is_new, waiting[w])))
-        found = next(leads, next(iter(known), None))
+        found = next((worth for worth in Worth if waiting[worth] and worthwhile[worth]), None)
         far_first = self.preparing and not shown.busy and waiting[Worth.FAR]
         return Worth.FAR if found is not None and far_first else found
 
@@ -213,7 +212,8 @@ class Exploration(Generic[T]):
             most = self.limit
         else:
             most = self.quiet_limit + min(shown.runs_by[Worth.AGAIN], self.quiet_limit)
-        return min(most, self.least + self.pending) if self.spent else most
+        least = self.least + (PATHS_TO_STEPS if self.seeking else 0)
+        return min(most, least + self.pending) if self.spent else most
 
     def _note(self, shown: _Shown, worth: Worth, flip: _Flip, result: T) -> bool:
         """Notes what a path has shown, and whether it did what none had done."""
@@ -245,10 +245,6 @@ class Exploration(Generic[T]):
         return [_Flip(anew=True, begun=flip.begun)]
 
 
-_RELEVANT = (Worth.TELLING, Worth.PLAIN)
-"""Tests of code that works with streams."""
-
-
 def _of_relevant(waiting: Mapping[Worth, Sequence[_Flip]], shown: _Shown) -> list[_Flip]:
     """The paths that code which works with streams chooses: those with an answer that may matter."""
     return [*waiting[Worth.TELLING], *(waiting[Worth.PLAIN] if shown.promising else ())]
@@ -275,21 +271,31 @@ def _flips(oracle: Oracle, flip: _Flip) -> Iterator[tuple[Decision, list[_Flip]]
 
 
 def _some_before_all(asked: Iterable[tuple[int, Decision]]) -> list[tuple[int, Decision]]:
-    """Decisions by place, but what several elements were asked: the second of them before the first.
+    """Decisions by place, but of what several elements were asked the second one right before the first.
 
     ``for key in keys: (hits if key in cache else misses).append(key)``: a path that has some of both shows
-    more than one on which all are misses, as those behind the first would be. A kind is that of all.
+    more than one on which all are misses, as those behind the first would be. Where the arms work with
+    streams themselves, what all of them leave out comes first, and a kind is that of all.
     """
-    found = list(asked)
-    first: dict[Symbol, int] = {}
-    for place, (_, decision) in enumerate(found):
-        if decision.test is decision.key or _asks_kind(decision.test):
-            continue
-        at = first.setdefault(decision.test, place)
-        if at >= 0 and at != place:
-            found.insert(at, found.pop(place))
-            first[decision.test] = -1
-    return found
+    found: dict[int, tuple[int, Decision]] = {}
+    firsts: dict[Symbol, int] = {}
+    seconds: dict[int, tuple[int, Decision]] = {}
+    for place, decision in asked:
+        first = firsts.setdefault(decision.test, place)
+        if first != place and first not in seconds and _is_told_apart(decision):
+            seconds[first] = place, decision
+        else:
+            found[place] = place, decision
+    return [one for place, each in found.items() for one in (*_at(seconds, place), each)]
+
+
+def _at(seconds: Mapping[int, tuple[int, Decision]], place: int) -> tuple[tuple[int, Decision], ...]:
+    return (seconds[place],) if place in seconds else ()
+
+
+def _is_told_apart(decision: Decision) -> bool:
+    """Whether it asks something of one of several elements, and its arms say nothing of streams."""
+    return not decision.tells and decision.test is not decision.key and not _asks_kind(decision.test)
 
 
 def _asks_kind(test: Symbol) -> bool:
