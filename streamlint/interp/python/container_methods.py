@@ -79,7 +79,7 @@ def _puts(
         case "add", [item, *_] if held.shape is Shape.SET and item in held.items:
             return NONE
         case (("append" | "appendleft" | "add" | "put" | "put_nowait"), [item, *_]):
-            changes(held)
+            changes(m, receiver)
             item = results.put_aside(m, item)
             if name == "appendleft":
                 held.items.insert(0, item)
@@ -89,7 +89,7 @@ def _puts(
             monitors.put_aside(m, receiver, item, span)
             return NONE
         case (("extend" | "update"), [source, *_]):
-            changes(held)
+            changes(m, receiver)
             extended = _extend(m, receiver, source)
             _let_go(held)
             return extended
@@ -97,7 +97,7 @@ def _puts(
             held.items.insert(at, item)
             return NONE
         case "insert", [_, item, *_]:
-            changes(held)
+            changes(m, receiver)
             held.items.insert(0, item)
             return NONE
         case _:
@@ -121,10 +121,10 @@ def _takes(
             _move(held, symbol_of(key), to_front=FALSE in (*rest, kwargs.get("last")))
             return NONE
         case (("pop" | "popleft" | "get_nowait"), _):
-            changes(held)
+            changes(m, receiver)
             return _seen(m, held, _pop(m, held, receiver, name, args), span)
         case (("remove" | "discard"), [item, *_]):
-            changes(held)
+            changes(m, receiver)
             _remove(m, held, receiver, item)
             return NONE
         case "clear", _:

@@ -348,10 +348,12 @@ def of_its_own(m: Machine, held: HeapObject, span: Span) -> None:
         held.sample = held.sample or element(m, whole, symbols.EACH, span)
 
 
-def changes(held: HeapObject) -> None:
+def changes(m: Machine, of: HeapV) -> None:
     """``free = list(range(n)); free.pop()``: which numbers are left is not known, and in the end none is."""
+    held = m.heap[of.id]
     if held.role == "range":
-        held.role, held.kind, held.items, held.filled = "", "", [], True
+        held.role, held.kind, held.items = "", "", []
+        held.sample, held.filled = each_of(of), True
 
 
 def _is_rest(at: SliceV) -> bool:

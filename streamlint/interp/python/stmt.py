@@ -275,7 +275,7 @@ def _delete(m: Machine, target: ir.Expr) -> None:
             if isinstance(owner, HeapV):
                 held = m.heap[owner.id]
                 containers.of_its_own(m, held, target.span)
-                containers.changes(held)
+                containers.changes(m, owner)
                 taken = keys.taken(m, held, symbol_of(at))
                 if taken is not None:
                     monitors.take_aside(m, taken, target.span)
