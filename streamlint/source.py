@@ -32,9 +32,7 @@ class Span:
         if self.path == reader.path:
             return f"line {self.line}"
         parts, others = (path.replace("\\", "/").split("/") for path in (self.path, reader.path))
-        many = 1
-        while parts[-many:] == others[-many:]:
-            many += 1
+        many = next((n for n in range(1, len(parts)) if parts[-n:] != others[-n:]), len(parts))
         return f"line {self.line} of {'/'.join(parts[-many:])}"
 
     def __str__(self) -> str:

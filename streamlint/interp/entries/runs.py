@@ -207,7 +207,7 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
         outcome=lambda m: m.did,
         begun=entry.begun,
         least=1 if entry.prepared else LEAST_PATHS,
-        seeking=bool(entry.leads_to) and not entry.prepared,
+        seeking=bool(entry.leads_to),
         preparing=entry.prepared,
     )
     steps, most = 0, PREPARING_STEPS if entry.prepared else LIMITS.entry_steps
@@ -218,7 +218,7 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
         exploration.spent = steps > most
         exploration.nearly_spent = steps + steps // number > most
         run.covered |= machine.covered
-        exploration.seeking = not (entry.prepared or entry.leads_to <= run.covered)
+        exploration.seeking = not entry.leads_to <= run.covered
         run.driven |= machine.driven
         run.unprepared |= machine.uses_none
         run.whole |= machine.whole

@@ -100,6 +100,8 @@ def module_runs(
 
 def _leading(project: Project, module: ir.Module, entry: Entry, told: Told) -> Entry:
     """The entry with the functions that it is to come by: see ``Entry.leads_to``."""
+    if entry.prepared:
+        return entry
     cls = next((one for one in ir.all_classes(module) if one.qualname == entry.owner), None)
     owners = project.ancestors(cls)[0] if cls is not None else []
     bodies = dict(module.functions)

@@ -277,20 +277,15 @@ def _some_before_all(asked: Iterable[tuple[int, Decision]]) -> list[tuple[int, D
     more than one on which all are misses, as those behind the first would be. Where the arms work with
     streams themselves, what all of them leave out comes first, and a kind is that of all.
     """
-    found: dict[int, tuple[int, Decision]] = {}
+    found: dict[int, list[tuple[int, Decision]]] = {}
     firsts: dict[Symbol, int] = {}
-    seconds: dict[int, tuple[int, Decision]] = {}
     for place, decision in asked:
         first = firsts.setdefault(decision.test, place)
-        if first != place and first not in seconds and _is_told_apart(decision):
-            seconds[first] = place, decision
+        if first != place and len(found[first]) == 1 and _is_told_apart(decision):
+            found[first].insert(0, (place, decision))
         else:
-            found[place] = place, decision
-    return [one for place, each in found.items() for one in (*_at(seconds, place), each)]
-
-
-def _at(seconds: Mapping[int, tuple[int, Decision]], place: int) -> tuple[tuple[int, Decision], ...]:
-    return (seconds[place],) if place in seconds else ()
+            found[place] = [(place, decision)]
+    return [one for each in found.values() for one in each]
 
 
 def _is_told_apart(decision: Decision) -> bool:
