@@ -11,7 +11,7 @@ test: .venv/.stamp-test  ## Everything that CI checks.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto --dist worksteal  # a process for each core
 
 docs: .venv/.stamp-core  ## Rewrite docs/rules and docs/models.md from the rules and the tables.
 	$(BIN)/python -m streamlint.docs

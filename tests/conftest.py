@@ -84,8 +84,12 @@ def _internal_errors_fail_tests(request: pytest.FixtureRequest) -> Iterator[None
 
 @pytest.fixture(scope="session")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where is kept what was found in fixtures."""
-    return tmp_path_factory.mktemp("kept")
+    """Where is kept what was found in fixtures, for all processes of a run."""
+    place = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        place = place.parent
+    (place / "kept").mkdir(exist_ok=True)
+    return place / "kept"
 
 
 @pytest.fixture(scope="session")

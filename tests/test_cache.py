@@ -277,6 +277,34 @@ def test_another_file_that_calls_is_part_of_what_was_read(tmp_path: Path, analyz
     assert (before, after) == (before, report(root, None))
 
 
+CAPTURES = "import torch\n\ndef step(worker, g):\n    with torch.cuda.graph(g):\n        worker.run()\n"
+
+
+def test_who_captures_is_asked_until_one_does(tmp_path: Path, analyzed: Done) -> None:
+    """What a fix rests on is whether any file of the tree is a hazard, and not which one is the first."""
+    root, cache = tmp_path / "tree", tmp_path / "cache"
+    plain = "x = 1\n"
+    written(root, {"a.py": CAPTURES, "lone.py": LONE, "m.py": plain, "z.py": CAPTURES})
+
+    def is_safe() -> bool:
+        found = report(root, cache)
+        (safe,) = {fix.safe for finding in found.findings for fix in finding.fixes}
+        return safe
+
+    assert not is_safe()
+    for name, text, expected, again in (
+        ("a.py", plain, False, False),
+        ("m.py", CAPTURES, False, False),
+        ("z.py", plain, False, False),
+        ("m.py", plain, True, True),
+        ("a.py", CAPTURES, False, False),  # as at first
+        ("a.py", plain, True, False),
+    ):
+        (root / name).write_text(text)
+        analyzed.clear()
+        assert (is_safe(), "lone.py" in analyzed) == (expected, again), (name, text)
+
+
 def test_what_is_kept_moves_along_with_the_tree(tmp_path: Path, analyzed: Done) -> None:
     """A new checkout, or another machine: times and numbers of files are others, their texts are not."""
     root, cache = project(tmp_path)

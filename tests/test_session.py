@@ -106,6 +106,18 @@ def run():
         assert result.reads.searches[searches.hazards()] == tuple(others)
 
 
+def test_one_file_that_captures_answers_for_all(tmp_path: Path) -> None:
+    """Large trees have hundreds: the first in the order of paths, whatever order files are named in."""
+    captures = "import torch\n\ndef step(worker, g):\n    with torch.cuda.graph(g):\n        worker.run()\n"
+    texts = {"c.py": captures, "a.py": "x = 1\n", "b.py": captures, "worker.py": OF_MODULE}
+    files = tuple(written(tmp_path, texts))
+    for order in (files, files[::-1]):
+        run = session.Session(tmp_path, order, engine.Settings(), {})
+        result = session.collected(run, tmp_path / "worker.py")
+        assert result.reads is not None
+        assert result.reads.searches[searches.hazards()] == ("b.py",)
+
+
 WAITS = """\
 import torch
 

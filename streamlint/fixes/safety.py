@@ -61,8 +61,8 @@ def is_safe(place: Place, lines: Sequence[str], named: Sequence[Named], tensor: 
         and (tensor is None or is_on_device(place, expression_of(tensor)))
         and _has_device(place, named)
         and place.surroundings.are_on_one_device(place.source, {each.lib for each in named})
-        and place.surroundings.names_are_written(place.source)
         and place.surroundings.are_quiet()
+        and place.surroundings.names_are_written(place.source)
     )
 
 

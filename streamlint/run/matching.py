@@ -22,6 +22,7 @@ class Matching:
     def __init__(self, tree: Tree, found: Mapping[Search, tuple[str, ...]] | None = None) -> None:
         self.tree = tree
         self.paths = tree.named.of_files
+        self._in_order = sorted(self.paths, key=tree.relative)
         self.asked: dict[Search, tuple[str, ...]] = {}
         """What the file at hand has asked, and so rests on."""
         self._found = dict(found or {})
@@ -33,10 +34,11 @@ class Matching:
     def modules(self, search: Search) -> tuple[str, ...]:
         """The modules whose files match a search."""
         if search not in self._found:
-            self._found[search] = tuple(sorted(map(self.tree.relative, self._files(search))))
-        found = self.asked[search] = self._found[search]
+            found = sorted(map(self.tree.relative, self._files(search)))
+            self._found[search] = tuple(found[:1] if search.ends_at_first else found)
+        matching = self.asked[search] = self._found[search]
         if search not in self._modules:
-            self._modules[search] = tuple(sorted(self.tree.named.of_places[where] for where in found))
+            self._modules[search] = tuple(sorted(self.tree.named.of_places[where] for where in matching))
         return self._modules[search]
 
     def _files(self, search: Search) -> Sequence[Path]:
@@ -49,16 +51,14 @@ class Matching:
 
     def _that_match(self, search: Search) -> list[Path]:
         """Those on the disk are read once for the questions of an editor."""
-
-        def among(paths: Iterable[Path]) -> list[Path]:
-            return [path for path in paths if search.matches(self.tree.data(path))]
-
         opened, warm = self.tree.overlay, self.tree.warm
         if warm is None:
-            return among(self.paths)
-        shut = (path for path in self.paths if path not in opened)
-        there = warm.searched((self.tree.files, frozenset(opened)), search, lambda: among(shut))
-        return [*there, *among(path for path in self.paths if path in opened)]
+            return search.among(self._in_order, self.tree.data)
+        shut = (path for path in self._in_order if path not in opened)
+        there = warm.searched(
+            (self.tree.files, frozenset(opened)), search, lambda: search.among(shut, self.tree.data)
+        )
+        return [*there, *search.among((path for path in self._in_order if path in opened), self.tree.data)]
 
     def _by_call(self) -> Called:
         """Files by what they call; those on the disk are read once for the questions of an editor."""

@@ -85,7 +85,11 @@ class Memory:
             search = _search(*words)
             same = {path for path in paths if path in self._now.digests and path not in self._changed}
             new = {path for path, text in texts.items() if search.matches(text)}
-            known[search] = tuple(sorted(same | new))
+            matching = sorted(same | new)
+            if not search.ends_at_first:
+                known[search] = tuple(matching)
+            elif same or not paths or (matching and matching[0] <= paths[0]):
+                known[search] = tuple(matching[:1])  # else one of those behind may be the first now
         return known
 
     # ------------------------------------------------------------------------- a whole run
@@ -140,9 +144,12 @@ class Memory:
         names = tree.named.of_files if reads.searches else {}
         for search in reads.searches:
             if search not in self.searches:
-                matching = (path for path in self._files if search.matches(self._text(path)))
-                self.searches[search] = tuple(sorted(matching))
-            parts += [_bytes(f"{path}\0{names[self._files[path]]}") for path in self.searches[search]]
+                self.searches[search] = tuple(search.among(sorted(self._files), self._text))
+            matching = self.searches[search]
+            if search.ends_at_first:
+                parts.append(_bytes(str(bool(matching))))
+            else:
+                parts += [_bytes(f"{path}\0{names[self._files[path]]}") for path in matching]
             parts.append(b"")
         return digest(*parts)
 

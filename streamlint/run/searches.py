@@ -9,9 +9,15 @@ from __future__ import annotations
 import os
 import re
 from functools import cache
-from typing import NamedTuple
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from streamlint.frozen import Enumeration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+_File = TypeVar("_File")
 
 
 class Kind(Enumeration):
@@ -32,12 +38,22 @@ class Kind(Enumeration):
     NAMES = "names"
     """Has all of some words, as a file has that imports several modules."""
     HAZARDS = "hazards"
-    """Has what is a hazard to a wait that is put in, such as a capture."""
+    """Has what is a hazard to a wait that is put in, such as a capture; asked is whether any file has."""
 
 
 class Search(NamedTuple):
     kind: Kind
     words: tuple[str, ...]
+
+    @property
+    def ends_at_first(self) -> bool:
+        """Whether the first file that matches, in the order of paths, is the whole answer."""
+        return self.kind is Kind.HAZARDS
+
+    def among(self, files: Iterable[_File], text: Callable[[_File], bytes | None]) -> list[_File]:
+        """The files that match, of those in the order of their paths."""
+        found = (each for each in files if self.matches(text(each)))
+        return list(islice(found, 1) if self.ends_at_first else found)
 
     def matches(self, data: bytes | None) -> bool:
         """Whether a file matches; None: it cannot be read, and may be a hazard."""
@@ -61,7 +77,7 @@ class Search(NamedTuple):
                 texts = [name.encode("utf-8", "surrogatepass") for name in names]
                 return all(text in data for text in texts) and all(_word(one).search(data) for one in texts)
             case Kind.STORES_ANY, ():
-                return _STORES_ANY.search(data) is not None
+                return _stores_any(data)
             case Kind.HAZARDS, ():
                 from streamlint.fixes.hazards import has_hazard  # all tables
 
@@ -130,9 +146,17 @@ def _assigns(attribute: str, data: bytes) -> bool:
 
 def _stores(name: str, data: bytes) -> bool:
     text = name.encode("utf-8", "surrogatepass")
-    return _storing(text).search(data) is not None
+    return text in data and _storing(text).search(data) is not None
 
 
+def _stores_any(data: bytes) -> bool:
+    may = any(part in data for part in _PARTS) or any(word.search(data) for word in _WORDS)
+    return may and _STORES_ANY.search(data) is not None
+
+
+_PARTS = (b"globals", b"locals", b"vars", b"setattr", b"delattr", b"__dict__", b"__setstate__", b"__new__")
+_WORDS = (re.compile(rb"exec\b"), re.compile(rb"eval\b"))
+"""What each text has that ``_STORES_ANY`` matches, and few others: to look for a plain word is quick."""
 _STORES_ANY = re.compile(
     rb"""(?<![\w.])(?:builtins\.)?(?:exec|eval|globals|locals|vars)\s*\(|=\s*(?:exec|eval|globals|setattr)\b"""
     rb"""|(?:(?:set|del)attr|__(?:set|del)attr__)\s*\((?!\s*["']|[^()]*?,\s*["'][\w.]+["']\s*[,)])"""

@@ -14,7 +14,7 @@ from streamlint.interp.state import giving_up, outside, symbols
 from streamlint.interp.state.values import BufferV, Value
 from streamlint.models import torch as model
 from streamlint.models.schema import Lib
-from streamlint.trace import Copy, Evidence, Launch, Origin, Space, StreamKind
+from streamlint.trace import Copy, Evidence, Launch, Origin, Space
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -37,7 +37,7 @@ def move(
     if to_host is None:
         return
     owned = module_memory.own(m, owner, layer=layer)
-    if not owned and not _is_aside(m) and "non_blocking" not in kwargs:
+    if not owned and not m.is_aside(Lib.TORCH) and "non_blocking" not in kwargs:
         # net = Net().cuda() at the beginning: it is there when the call returns.
         if to_host:
             m.life.homes.pop(owner, None)
@@ -53,8 +53,14 @@ def move(
             giving_up.move(m, view, new)
 
 
-def _is_aside(m: Machine) -> bool:
-    return m.streams[m.current_stream(Lib.TORCH).id].kind not in (StreamKind.CURRENT, StreamKind.LEGACY)
+def as_it_is(m: Machine, owner: Symbol, *, layer: bool = False) -> BufferV:
+    """A parameter of a module that computes aside before anything has listed it.
+
+    A thread runs ``net(rays)`` on its own stream; behind that it is ``for p in net.parameters(): ...``.
+    """
+    view = _unlisted(m, module_memory.first(owner, layer=layer))
+    _nobody_writes(m, owner, view, on_host=False)
+    return view
 
 
 def _unlisted(m: Machine, symbol: Symbol) -> BufferV:

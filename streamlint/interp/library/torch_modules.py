@@ -266,7 +266,7 @@ def runs(m: Machine, module: HeapV, args: list[Value], forward: Callable[[], Val
     """A module that is called: its ``forward`` runs between its hooks."""
     hooks.before_call(m, module, args, span)
     if _is_ready(m, module):
-        reads_own(m, m.symbol_of_object(module), span)
+        reads_own(m, m.symbol_of_object(module), span, shown=not has_no_parameters(m, module, {}))
     return hooks.after_call(m, module, args, forward(), span)
 
 
@@ -285,12 +285,20 @@ def _is_ready(m: Machine, module: HeapV) -> bool:
     )
 
 
-def reads_own(m: Machine, owner: Symbol, span: Span, *, layer: bool = False, computes: str = "") -> None:
-    """Calling a module reads what it owns by then, on the current stream: ``net.bias.data = b; net(x)``."""
+def reads_own(
+    m: Machine, owner: Symbol, span: Span, *, layer: bool = False, computes: str = "", shown: bool = False
+) -> None:
+    """Calling a module reads what it owns by then, on the current stream: ``net.bias.data = b; net(x)``.
+
+    ``shown``: it is one of the program's that has parameters.
+    """
     owned = module_memory.own(m, owner, layer=layer)
     shared = not owned and computes in torch_layers.WITH_PARAMETERS
+    unlisted = (shared or (shown and not owned)) and m.is_aside(Lib.TORCH)
     if shared:
         owned = module_memory.of_whole(m, owner)
+    if unlisted:
+        owned.append(moved_modules.as_it_is(m, owner, layer=layer))
     # A module of which nothing is known may leave out some of it; it keeps none of it anew.
     doubts = frozenset() if layer and not shared else frozenset({Doubt.OPAQUE})
     # What was moved to the host comes back by then: shelf.unload(name), then shelf.run(name, x).

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from streamlint.interp.state.frames import Frame
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
-    from streamlint.trace import StreamId
+    from streamlint.trace import Op, StreamId
 
 INDEXED_TURNS = 3
 """Passes when the loop computes slots (``i % 2``): two-slot rings collide on the third."""
@@ -336,7 +336,10 @@ def _compares_end(s: ir.For | ir.While) -> bool:
 
 
 class _Passes:
-    """The streams and events that each pass of a loop used: what passes left out might have ordered."""
+    """The streams and events that each pass of a loop used: what passes left out might have ordered.
+
+    What ``wait_stream`` uses are its two streams, and not the event that it makes for itself.
+    """
 
     def __init__(self, m: Machine) -> None:
         self.m = m
@@ -350,10 +353,16 @@ class _Passes:
         self.last = frozenset(
             (kind, number)
             for op in self.m.ops[self.begin :]
-            for kind in ("stream", "event")
-            if (number := getattr(op, kind, None)) is not None and not isinstance(op, Record)
+            for kind in self._counted(op)
+            if (number := getattr(op, kind, None)) is not None
         )
         self.begin = len(self.m.ops)
+
+    def _counted(self, op: Op) -> tuple[str, ...]:
+        event = getattr(op, "event", None)
+        if event is not None and self.m.events[event].implied:
+            return ("stream",)
+        return () if isinstance(op, Record) else ("stream", "event")
 
     def cut(self, s: ir.For | ir.While, left: Sequence[Value] = ()) -> None:
         """Passes are left out: if each used another stream, they would have ordered those not seen yet.

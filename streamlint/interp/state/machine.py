@@ -270,6 +270,10 @@ class Machine(Path):
             return self.default(self.default_stream, lib, where)
         return self.default(StreamKind.CURRENT, lib, where)
 
+    def is_aside(self, lib: Lib) -> bool:
+        """Whether the current stream is one that code has selected, and not what the program began with."""
+        return self.streams[self.current_stream(lib).id].kind not in (StreamKind.CURRENT, StreamKind.LEGACY)
+
     def own_stream(
         self, kind: StreamKind, name: str, span: Span | None, lib: Lib, device: DeviceId
     ) -> StreamV:
