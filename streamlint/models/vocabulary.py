@@ -277,6 +277,21 @@ _WORKERS = frozenset(path.rpartition(".")[0] for path, (_, row) in FUNCTIONS.ite
 """What has functions that queue work of their own: a kernel from CUDA, a communicator."""
 
 
+def _makes_kernel(effect: Effect) -> bool:
+    if not isinstance(effect, fx.Makes):
+        return False
+    called = FUNCTIONS.get(effect.path)
+    if called is not None and any(isinstance(one, fx.Uses) and one.packed for one in called[1].effects):
+        return True
+    of_it = (api for path, (_, api) in FUNCTIONS.items() if path.startswith(f"{effect.path}."))
+    return any(_makes_kernel(one) for api in of_it for one in api.effects if one != effect)
+
+
+MAKES_KERNEL = frozenset(f"{name}()" for name in _names(fx.Makes, only=_makes_kernel))
+"""What gives a function that runs on the device, or a module of such: ``SourceModule(code)``."""
+PINS = _PINS | _PINNED_BY.keys()
+
+
 def _makes_work(api: Api) -> bool:
     return any(isinstance(effect, fx.Makes) and effect.path in _WORKERS for effect in api.effects)
 

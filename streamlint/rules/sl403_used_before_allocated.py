@@ -25,6 +25,7 @@ from streamlint.trace import (
     BufferId,
     Copy,
     Doubt,
+    Evidence,
     Free,
     FreeKind,
     Launch,
@@ -98,10 +99,16 @@ def _pending(judged: Judged, number: OpId, alloc: Alloc, left: Free | None, entr
 
 
 def _by_owner(judged: Judged, number: OpId, alloc: Alloc, old: BufferId) -> Iterator[Pending]:
-    """The last use of the memory on the allocating stream. The drop had to wait for that of others."""
+    """The last use of the memory on the allocating stream. The drop had to wait for that of others.
+
+    ``page[...] = rows.copy()`` of rows that may be on the host uses no stream then.
+    """
+    owner = judged.trace.buffers[old]
+    is_assumed = Evidence.ASSUMED in (owner.kind, owner.residence)
+    told = frozenset({Doubt.ASSUMED}) if is_assumed else frozenset[Doubt]()
     for use in lifetimes.last_uses(judged, old, number):
         if stream_of(judged.op(use)) == alloc.stream:
-            yield use, lifetimes.use_doubts(judged.op(use), old)
+            yield use, lifetimes.use_doubts(judged.op(use), old) | told
 
 
 def _judge_recycled(judged: Judged, number: OpId, pending: list[Pending], use: OpId) -> Iterator[Problem]:

@@ -51,7 +51,7 @@ def relevant(project: Project, module: ir.Module) -> Relevant:
     partners = (decl for cls in ir.all_classes(module) for decl in _partners_of_threads(project, module, cls))
     results = (decl for cls in ir.all_classes(module) for decl in _readers_of_results(cls))
     own = {*_kernels(project, module), *partners, *results}
-    hot |= {decl.name for decl in own}
+    hot |= {decl.name for decl in own} | touching.kernels_beside_pinned(module)
     hot -= {"__init__"}
     hot |= {
         cls.name

@@ -215,6 +215,18 @@ def _gifts(module: ir.Module) -> Iterator[tuple[str, frozenset[str]]]:
             yield name or decl.name, sources
 
 
+def kernels_beside_pinned(module: ir.Module) -> frozenset[str]:
+    """What holds a kernel where there is pinned memory, which kernels use in place while the host goes on.
+
+    ``self.mix = module.get_function("mix")`` in one method, ``self.mix(rows, page)`` in another.
+    """
+    if not any(names & vocabulary.PINS for names in used_by(module)):
+        return frozenset()
+    return frozenset(
+        name for name, sources in _plain(module) if not sources.isdisjoint(vocabulary.MAKES_KERNEL)
+    )
+
+
 def makes_streams(names: frozenset[str]) -> bool:
     """Whether code with these names may create a stream or an event."""
     return not MAKES.isdisjoint(names)

@@ -18,6 +18,7 @@ from streamlint.interp.library import (
     kernel_places,
     kernels,
     layout,
+    mapped,
     operations,
     stream_values,
     tensors,
@@ -215,7 +216,7 @@ def _factory(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
     if name == "ndarray":
         held = tensors.buffers_in(m, [*args[2:3], *(v for k, v in kwargs.items() if k == "memptr")])
         if held:
-            return tensors.mapped(m, BufferV(held[0].id, held[0].region, Flavor.DEVICE_ARRAY))
+            return mapped.note(m, BufferV(held[0].id, held[0].region, Flavor.DEVICE_ARRAY))
     if name in cupy_model.UNFILLED:
         lifetime.before_allocation(m, stream.id, span)
     made = _new_array(m, Origin.ALLOCATED, span, stream)

@@ -147,7 +147,8 @@ def _is_told_not_to_wait(call: Call, effect: fx.Background) -> bool:
     """``options.add_run_config_entry("disable_synchronize_execution_providers", "1")``"""
     options, _, option = (effect.unless or "").partition(".")
     kept = call.m.bound.get(symbol_of(call.value(options)), {})
-    return bool(option) and kept.get(symbols.constant(option)) == (ConstV("1"), None)
+    told = kept.get(symbols.constant(option))
+    return bool(option) and told is not None and told.address == ConstV("1")
 
 
 def _of_object(call: Call) -> StreamId:

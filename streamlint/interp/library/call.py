@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streamlint import ir
 from streamlint.interp.library import devices, extents, stream_values, tensors
 from streamlint.interp.state import names, symbols
 from streamlint.interp.state.values import (
@@ -146,4 +147,13 @@ class Call:
         return None
 
     def name(self) -> str:
+        """What the call is called: ``mix`` where ``mix = module.get_function("mix")`` is called."""
+        made = self.api.name.endswith("()")
+        match self.m.frame.calling:
+            case ir.Call(func=ir.Name(id=name) | ir.Attr(name=name)) as calling if made:
+                return name if calling.span == self.span else self._last_name()
+            case _:
+                return self._last_name()
+
+    def _last_name(self) -> str:
         return self.api.name.rpartition(".")[2].removesuffix("()")

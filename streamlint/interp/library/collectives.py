@@ -112,6 +112,8 @@ def run(call: Call, effect: fx.Communicates) -> Value:
         tensors.launch(m, call.span, accesses, call.name())
         _follow_group(call, effect)
         return given.with_handle(m.fresh("the handle", call.span)) if effect.gives else NONE
+    if used and effect.makes is None and not effect.gives and all(m.space(view).on_host for view, _ in used):
+        return _by_host(call, effect, accesses)
     if not used or any(m.space(view).on_host for view, _ in used):
         return m.result(call.name(), call.span)
     given = _given(call, effect)
@@ -125,6 +127,24 @@ def run(call: Call, effect: fx.Communicates) -> Value:
     if effect.makes is None:
         return given.with_handle(work) if effect.gives else work
     return made[0] if isinstance(call.value(effect.makes), (BufferV, SymV)) else m.new_list([*made])
+
+
+def _by_host(call: Call, effect: fx.Communicates, accesses: list[Access]) -> EventV:
+    """``dist.irecv(page, src)`` of memory of the host, which the host uses from now on.
+
+    Behind the wait it has done so; which streams queued before is not waited for.
+    """
+    m = call.m
+    tensors.launch(m, call.span, accesses, call.name())
+    work = _handle(call)
+    m.emit(Record(m.site(call.span), m.lane, stream=_stream_of_group(call, effect).id, event=work.id))
+    return work
+
+
+def _handle(call: Call) -> EventV:
+    work = call.m.new_event("the handle", call.span, call.lib, of_call=True)
+    call.m.events[work.id] = replace(call.m.events[work.id], wait=words.wait_of_handle(call.lib))
+    return work
 
 
 _RANK = symbols.call("torch.distributed.get_rank")
@@ -197,8 +217,7 @@ def coalesced(call: Call, effect: fx.Coalesces) -> ContextV:
     """``with dist._coalescing_manager(group, async_ops=True) as work: ...``, and then ``work.wait()``."""
     m = call.m
     stream = _stream_of_group(call, effect)
-    work = m.new_event("the handle", call.span, call.lib, of_call=True)
-    m.events[work.id] = replace(m.events[work.id], wait=words.wait_of_handle(call.lib))
+    work = _handle(call)
     aside = copies.is_true(m, call.value(effect.flag), call.span, effect.flag)
     return ContextV(ContextKind.COALESCED, TupleV((work, stream)), call.lib, joins=not aside)
 
@@ -286,11 +305,8 @@ def _aside(call: Call, effect: fx.Communicates, accesses: list[Access], views: l
     else:
         _waits(call, waiting=stream, other=m.current_stream(Lib.TORCH).id)
     _host_waits(call, effect, stream)
-    if call.lib is Lib.FUNCTIONAL:
-        work = m.event_of(call.name(), span, Lib.DISTRIBUTED)
-    else:
-        work = m.new_event("the handle", span, call.lib, of_call=True)
-        m.events[work.id] = replace(m.events[work.id], wait=words.wait_of_handle(call.lib))
+    is_functional = call.lib is Lib.FUNCTIONAL
+    work = m.event_of(call.name(), span, Lib.DISTRIBUTED) if is_functional else _handle(call)
     m.emit(
         Launch(
             m.site(span),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import models
 from streamlint.interp.facts import decorators
-from streamlint.interp.library import tensors
+from streamlint.interp.library import mapped, tensors
 from streamlint.interp.state import names
 from streamlint.interp.state.values import (
     NONE,
@@ -78,5 +78,5 @@ def copies_there_and_back(m: Machine, view: BufferV, lib: Lib, stream: Value) ->
     Pinned memory that is not mapped it copies too; on a stream that the launch names, it goes on at once.
     """
     space = m.space(view)
-    copied = space is Space.PINNED and not tensors.works_in_place(m, view.id, lib.product)
+    copied = space is Space.PINNED and not mapped.works_in_place(m, view.id, lib.product)
     return space is Space.PAGEABLE or (lib is Lib.NUMBA and copied and stream == NONE)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.library import (
     copies,
+    mapped,
     tensors,
 )
 from streamlint.interp.state import flavors, names
@@ -49,7 +50,7 @@ def _at_its_place(m: Machine, target: BufferV, accesses: Sequence[Access], name:
     ``pinned.add_(x)`` with ``x`` on the device is an error in PyTorch. So code that does it was misread:
     ``target`` is on the device too, and is not what it seems to be.
     """
-    aside = tensors.works_in_place(m, target.id, flavors.product(target))
+    aside = mapped.works_in_place(m, target.id, flavors.product(target))
     if aside or not (m.space(target).on_host or target.flavor is Flavor.ARRAY):
         tensors.launch(m, span, accesses, name, flavors.library(m, target))
         return

@@ -10,6 +10,7 @@ from streamlint.frozen import replace
 from streamlint.interp.facts import answers
 from streamlint.interp.library import devices
 from streamlint.interp.state import symbols
+from streamlint.interp.state.put_off import Bound
 from streamlint.interp.state.values import (
     FALSE,
     NONE,
@@ -30,7 +31,9 @@ from streamlint.trace import StreamKind
 
 if TYPE_CHECKING:
     from streamlint.interp.library.call import Call
+    from streamlint.interp.state.symbols import Symbol
     from streamlint.interp.state.values import SymV, Value
+    from streamlint.trace import Mode
 
 CONTEXTS = frozenset({Lib.DRIVER, Lib.PYCUDA})
 """Libraries whose streams and events belong to the current context, which need not be that of a device."""
@@ -50,8 +53,7 @@ def carry_out(call: Call, effect: fx.ObjectEffect) -> Value | None:
                 held["self"] = m.result(path, call.span)
             return PartialV(ApiV(path), (), held) if held else ApiV(path)
         case fx.Binds(name, address, mode):
-            own = m.bound.setdefault(symbol_of(call.value("self")), {})
-            own[symbol_of(call.value(name))] = (call.value(address), mode)
+            _bind(call, symbol_of(call.value(name)), call.value(address), mode)
             return None
         case fx.ChoosesAllocator(allocator, now):
             if not now:
@@ -60,6 +62,21 @@ def carry_out(call: Call, effect: fx.ObjectEffect) -> Value | None:
             return None
         case _:
             assert_never(effect)
+
+
+def _bind(call: Call, name: Symbol, address: Value, mode: Mode | None) -> None:
+    """An engine has the same tensors in each call: those that a statement binds replace all that it has bound
+    in earlier calls.
+
+    ``for name, x in given.items(): context.set_tensor_address(name, x.data_ptr())``, where ``y=None`` may be
+    given or left out. Names that callers pass are bound in a call each.
+    """
+    m = call.m
+    own = m.bound.setdefault(symbol_of(call.value("self")), {})
+    if not symbols.has(name, symbols.Param):
+        for other in [other for other, kept in own.items() if kept.at == call.span and kept.call < m.call]:
+            del own[other]
+    own[name] = Bound(address, mode, call.span, m.call)
 
 
 def stream(call: Call, effect: fx.NewStream) -> StreamV:

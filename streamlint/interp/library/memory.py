@@ -16,6 +16,7 @@ from streamlint.interp.library import (
     handoffs,
     kernel_arguments,
     making,
+    mapped,
     stream_values,
     tensors,
 )
@@ -331,7 +332,7 @@ def allocate(call: Call, effect: fx.Allocates) -> Value:
     if flavor is Flavor.ARRAY and "shape" in call.bound:
         made = replace(made, axes=axes.of_shape(call.m, call.value("shape")))
     if effect.mapped:
-        tensors.mapped(call.m, made)
+        mapped.note(call.m, made)
     if effect.filled:
         where = call.stream(None).id
         tensors.work(call.m, call.span, where, (Access(made.id, Mode.WRITE),), call.name())
@@ -352,18 +353,18 @@ def bound(call: Call, name: str, doubts: frozenset[Doubt] = _OPAQUE) -> list[Acc
     """What an object was told to use, by address; which of it the work only reads may not be known."""
     held = call.m.bound.get(symbol_of(call.value(name)), {})
     return [
-        Access(view.id, mode or Mode.UPDATE, view.region, doubts)
-        for value, mode in held.values()
-        for view in tensors.buffers_in(call.m, [value])
+        Access(view.id, kept.mode or Mode.UPDATE, view.region, doubts)
+        for kept in held.values()
+        for view in tensors.buffers_in(call.m, [kept.address])
     ]
 
 
 def _record_behind(call: Call, stream: StreamId) -> None:
     """The event that an object was told to record behind its work: when the input is consumed, or later."""
     m = call.m
-    for event, _ in m.bound.get(symbol_of(call.value("self")), {}).values():
-        if isinstance(event, EventV):
-            m.emit(Record(m.site(call.span), m.lane, stream=stream, event=event.id))
+    for kept in m.bound.get(symbol_of(call.value("self")), {}).values():
+        if isinstance(kept.address, EventV):
+            m.emit(Record(m.site(call.span), m.lane, stream=stream, event=kept.address.id))
 
 
 def _pool_number(call: Call, pool: Value) -> int:

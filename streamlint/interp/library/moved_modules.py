@@ -60,6 +60,7 @@ def as_it_is(m: Machine, owner: Symbol, *, layer: bool = False) -> BufferV:
     """
     view = _unlisted(m, module_memory.first(owner, layer=layer))
     _nobody_writes(m, owner, view, on_host=False)
+    m.unlisted.add(view.id)
     return view
 
 

@@ -200,8 +200,11 @@ def _part(view: BufferV, name: str) -> BufferV:
 
 
 def _is_told_by(view: BufferV, role: Role) -> bool:
-    """Whether the name of a method tells what an array is, of which nothing else does, or an object."""
-    return role is Role.OBJECT or (role is Role.BUFFER and view.flavor is Flavor.OPAQUE)
+    """Whether the name of a method tells what an array is, of which nothing else does, or an object.
+
+    What lies under an array of NumPy's is memory of some library: ``page.base.get_device_pointer()``.
+    """
+    return role is Role.OBJECT or (role is Role.BUFFER and view.flavor in (Flavor.OPAQUE, Flavor.ARRAY))
 
 
 def method(

@@ -11,6 +11,7 @@ from streamlint.interp.facts.kinds import NO_MEMORY, Kind
 from streamlint.interp.library import (
     devices,
     layout,
+    mapped,
     module_memory,
     saved_hooks,
     storage,
@@ -241,19 +242,7 @@ def _is_done_at_once(m: Machine, access: Access, library: str) -> bool:
     An array of CuPy's whose memory is page-locked (``cupy.ndarray(shape, memptr=pinned)``) the kernel itself
     reads and writes, when its stream comes to it.
     """
-    return m.buffers[access.buffer].space.on_host and not works_in_place(m, access.buffer, library)
-
-
-def mapped(m: Machine, view: BufferV) -> BufferV:
-    """An array of CuPy's at an address, which may be one of page-locked memory; a mapped one of Numba's."""
-    m.life.mapped.add(view.id)
-    return view
-
-
-def works_in_place(m: Machine, number: BufferId, library: str) -> bool:
-    """Whether kernels of a library use memory of the host in place: page-locked memory, if it is mapped."""
-    is_pinned = number in m.life.mapped and m.buffers[number].space is Space.PINNED
-    return is_pinned and library in (Lib.CUPY.product, Lib.NUMBA.product)
+    return m.buffers[access.buffer].space.on_host and not mapped.works_in_place(m, access.buffer, library)
 
 
 def work(

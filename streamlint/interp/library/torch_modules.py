@@ -293,11 +293,12 @@ def reads_own(
     ``shown``: it is one of the program's that has parameters.
     """
     owned = module_memory.own(m, owner, layer=layer)
-    shared = not owned and computes in torch_layers.WITH_PARAMETERS
-    unlisted = (shared or (shown and not owned)) and m.is_aside(Lib.TORCH)
+    is_new = not owned and m.is_aside(Lib.TORCH)
+    has_parameters = computes in torch_layers.WITH_PARAMETERS
+    shared = has_parameters and m.unlisted.issuperset(view.id for view in owned)
     if shared:
-        owned = module_memory.of_whole(m, owner)
-    if unlisted:
+        owned += module_memory.of_whole(m, owner)
+    if is_new and (has_parameters or shown):
         owned.append(moved_modules.as_it_is(m, owner, layer=layer))
     # A module of which nothing is known may leave out some of it; it keeps none of it anew.
     doubts = frozenset() if layer and not shared else frozenset({Doubt.OPAQUE})

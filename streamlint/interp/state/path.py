@@ -39,7 +39,6 @@ from streamlint.trace import (
     GraphId,
     LaneId,
     Launch,
-    Mode,
     Monitor,
     Op,
     Region,
@@ -53,7 +52,7 @@ if TYPE_CHECKING:
 
     from streamlint import ir
     from streamlint.interp.state.frames import Driven
-    from streamlint.interp.state.put_off import Applied, Feeder, Guess, Pool, Saved, ThreadBody
+    from streamlint.interp.state.put_off import Applied, Bound, Feeder, Guess, Pool, Saved, ThreadBody
     from streamlint.interp.state.scope import Scope, Target
     from streamlint.interp.state.stepped import Stepped
     from streamlint.interp.state.symbols import Symbol
@@ -140,6 +139,8 @@ class Path:
     """Those of them that are no memory: ``work``."""
     objects: set[BufferId] = field(default_factory=set)
     """What was taken for a tensor and turned out to be a module: ``build().cuda().eval()``."""
+    unlisted: set[BufferId] = field(default_factory=set)
+    """Parameters of modules that have computed aside before anything has listed them."""
     modules: set[Symbol] = field(default_factory=set)
     """Unknown values that a method has shown to be modules: ``self.models[name].eval()``."""
     named_like: dict[Symbol, Symbol] = field(default_factory=dict)
@@ -148,8 +149,8 @@ class Path:
     """Calls with keywords that are not all known, and what holds them: ``DataLoader(dataset, **options)``."""
     device_modules: set[Symbol] = field(default_factory=set)
     """Unknown values whose methods have shown that they are device modules, like ``torch.cuda``."""
-    bound: dict[Symbol, dict[Symbol, tuple[Value, Mode | None]]] = field(default_factory=dict)
-    """Addresses that objects keep for their later work, and what that does with them, by object and name."""
+    bound: dict[Symbol, dict[Symbol, Bound]] = field(default_factory=dict)
+    """Addresses that objects keep for their later work, by object and name."""
     lent: dict[Symbol, list[BufferV]] = field(default_factory=dict)
     """Memory that a library has handed out, by the object that takes it back."""
     addresses: dict[BufferId, tuple[Value, ...]] = field(default_factory=dict)

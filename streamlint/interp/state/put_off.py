@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from streamlint.interp.state.values import DeviceV, FuncV, HeapV, StreamV, SymV, Value
     from streamlint.models.schema import Lib
     from streamlint.source import Span
-    from streamlint.trace import BufferId, DeviceId, LaneId
+    from streamlint.trace import BufferId, DeviceId, LaneId, Mode
 
 
 @frozen()
@@ -30,6 +30,17 @@ class Guess:
     """How it is known that it is work."""
     name: str = ""
     """The first variable that held the result."""
+
+
+@frozen()
+class Bound:
+    """An address that an object keeps for its later work, and what that does with it, if it is known."""
+
+    address: Value
+    mode: Mode | None
+    at: Span
+    call: int
+    """The call from outside in which it was bound."""
 
 
 @frozen()
