@@ -29,6 +29,8 @@ class Matching:
         """Answers as far as they are known."""
         self._modules: dict[Search, tuple[str, ...]] = {}
         """Modules whose files match: a function may have thousands of findings about one event."""
+        self._first: dict[Search, list[Path]] = {}
+        self._names: set[str] = set()
         self._called: Called | None = None
 
     def modules(self, search: Search) -> tuple[str, ...]:
@@ -52,13 +54,28 @@ class Matching:
     def _that_match(self, search: Search) -> list[Path]:
         """Those on the disk are read once for the questions of an editor."""
         opened, warm = self.tree.overlay, self.tree.warm
+        there = self._where(search)
         if warm is None:
-            return search.among(self._in_order, self.tree.data)
-        shut = (path for path in self._in_order if path not in opened)
-        there = warm.searched(
+            return search.among(there, self.tree.data)
+        shut = (path for path in there if path not in opened)
+        found = warm.searched(
             (self.tree.files, frozenset(opened)), search, lambda: search.among(shut, self.tree.data)
         )
-        return [*there, *search.among((path for path in self._in_order if path in opened), self.tree.data)]
+        return [*found, *search.among((path for path in there if path in opened), self.tree.data)]
+
+    def _where(self, search: Search) -> list[Path]:
+        """The files among which those are that match: all, or what an earlier question has left."""
+        first = search.first
+        for word in search.words if search.kind is Kind.NAMES and len(search.words) > 1 else ():
+            # One module with each of many others: the second time, those that name it are looked for.
+            if word in self._names:
+                first = searches.names(word)
+            self._names.add(word)
+        if first is None:
+            return self._in_order
+        if first not in self._first:
+            self._first[first] = self._that_match(first)
+        return self._first[first]
 
     def _by_call(self) -> Called:
         """Files by what they call; those on the disk are read once for the questions of an editor."""

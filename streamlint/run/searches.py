@@ -46,6 +46,12 @@ class Search(NamedTuple):
     words: tuple[str, ...]
 
     @property
+    def first(self) -> Search | None:
+        """What fewer files match, and all that match this one: asked once for many names."""
+        at_all = {Kind.RECORDS: Kind.RECORDS, Kind.AWAITS: Kind.REACHES, Kind.REACHES: Kind.REACHES}
+        return Search(at_all[self.kind], ()) if self.words and self.kind in at_all else None
+
+    @property
     def ends_at_first(self) -> bool:
         """Whether the first file that matches, in the order of paths, is the whole answer."""
         return self.kind is Kind.HAZARDS
@@ -67,6 +73,8 @@ class Search(NamedTuple):
                 return _assigns(attribute, data)
             case Kind.STORES, (name,):
                 return _stores(name, data)
+            case (Kind.RECORDS | Kind.REACHES) as kind, ():
+                return _words(kind).search(data) is not None
             case Kind.REACHES, (module, thing):
                 return _reaches(module, thing, data)
             case Kind.RECORDS, (name,):

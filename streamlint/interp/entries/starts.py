@@ -81,11 +81,13 @@ def module_runs(
     ]
     for construction in constructions:
         yield from started(methods.alone_and_in_pairs(project, module, construction, worth, told))
+        if only is None or any(methods.THEN in label for label in only):
+            # A class that a method prepares shows as well how those are called that it uses, which come next.
+            yield from started(methods.prepared(project, module, construction, told))
     yield from started(_functions(project, module, worth, told, called=True))
     for construction in constructions:
         yield from started(methods.left(project, module, construction, told))
         if only is None or any(methods.THEN in label for label in only):
-            yield from started(methods.prepared(project, module, construction, told))
             yield from started(methods.replaced(project, module, construction, told))
             yield from started(methods.dropping(project, module, construction, told))
             yield from started(methods.met_again(project, module, construction, told))

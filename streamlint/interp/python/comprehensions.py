@@ -58,7 +58,8 @@ def evaluated(m: Machine, e: ir.Comprehension) -> Value:
             work_from, taken = len(m.ops), m.taken
             opened = _clause(m, e, 0, collected, first)
             each = _walked(m, e, scope, first)
-            further = _again(m, e, first, _are_needed(m, e, first, work_from, taken))
+            more = _are_needed(m, e, first, work_from, taken)
+            further = _again(m, e, first, range(max(len(collected), 1), more + 1))
     finally:
         m.frame.env = outer
     opened = opened and bool(collected or not e.generators[0].tests)
@@ -253,20 +254,22 @@ def _meets_next(m: Machine, e: ir.Comprehension, begin: int) -> bool:
     )
 
 
-def _again(m: Machine, e: ir.Comprehension, source: Value, more: int) -> list[tuple[Value | None, Value]]:
+def _again(m: Machine, e: ir.Comprehension, source: Value, turns: range) -> list[tuple[Value | None, Value]]:
     """Further elements, for what one does to the next: ``[runner.step(batch) for batch in batches]``.
 
     Who gets the list uses them too: ``[self.next_batch() for _ in range(n)]`` of a ring with two slots.
     """
-    if not more:
+    if not turns:
         return []
     m.oracle.choose(
         m.fresh("several", e.span).symbol, "there are several elements", options=1, relevant=False
     )
     clause = e.generators[0]
     step = objects.following(m, source)
+    if step is None:
+        containers.nth(m, source, 0, clause.iter.span)  # what stood for any element is the first of several
     made: list[tuple[Value | None, Value]] = []
-    for turn in range(1, more + 1):
+    for turn in turns:
         if lengths.has_ended(m, source, turn):
             break
         at = clause.iter.span

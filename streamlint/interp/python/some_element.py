@@ -70,10 +70,19 @@ def found(m: Machine, held: HeapObject, owner: HeapV, at: Symbol) -> Value:
     return held.extra[at]
 
 
-def _begins_with(m: Machine, first: Value) -> None:
-    """``pages = [torch.zeros(p.shape) for p in params]``: what stands for each is apart from ``pages[1]``."""
-    if isinstance(first, BufferV) and first.region and first.region[-1] == elements.ANY_ROW:
-        m.buffers[first.id] = replace(m.buffers[first.id], first_part=elements.ANY_ROW)
+def _begins_with(m: Machine, first: Value, depth: int = alike.DEPTH) -> None:
+    """``pages = [torch.zeros(p.shape) for p in params]``: what stands for each is apart from ``pages[1]``.
+
+    So is what each of several objects has: ``slots = [Slot(n) for n in sizes]``, and the page of a slot.
+    """
+    match first:
+        case BufferV(region=(*_, row)) if row == elements.ANY_ROW:
+            m.buffers[first.id] = replace(m.buffers[first.id], first_part=elements.ANY_ROW)
+        case HeapV(number) if depth:
+            for part in m.heap[number].attrs.values():
+                _begins_with(m, part, depth - 1)
+        case _:
+            pass
 
 
 def _stands_for_each(at: Symbol) -> bool:
