@@ -303,14 +303,21 @@ def wake(m: Machine, queue: HeapV, name: str, span: Span) -> None:
     if _is_in_thread(m):
         m.fed |= {queue.id}
     feeding.go_on(m, queue, span)
+    served: list[HeapV] = []
     for sleeper in m.asleep.pop(queue.id, []):
         # The thread holds what it takes until it is done with it: self.tasks.put(Task(page, done))
-        taken = tensors.buffers_in(m, m.heap[queue.id].items, unknown=False, objects=True)
+        waiting = m.heap[queue.id].items
+        taken = tensors.buffers_in(m, waiting, unknown=False, objects=True)
         lifetime.escapes(m, taken, span)
         if not m.project.budgets.allows(MOST_WAKES, sleeper.wakes + 1):
             m.left_asleep.append(sleeper)
-        else:
-            _run(m, replace(sleeper, wakes=sleeper.wakes + 1), span)
+            continue
+        there = len(waiting)
+        _run(m, replace(sleeper, wakes=sleeper.wakes + 1), span)
+        if len(m.heap[queue.id].items) < there:
+            served.append(sleeper.thread)
+    # Of several threads that wait for one queue, who got something last is the last to get something again.
+    m.asleep.get(queue.id, []).sort(key=lambda sleeper: sleeper.thread in served)
 
 
 def set_number(m: Machine, value: HeapV, name: str, span: Span) -> None:
