@@ -287,8 +287,12 @@ def _makes_kernel(effect: Effect) -> bool:
     return any(_makes_kernel(one) for api in of_it for one in api.effects if one != effect)
 
 
-MAKES_KERNEL = frozenset(f"{name}()" for name in _names(fx.Makes, only=_makes_kernel))
-"""What gives a function that runs on the device, or a module of such: ``SourceModule(code)``."""
+@cache
+def makes_kernel() -> frozenset[str]:
+    """What gives a function that runs on the device, or a module of such: ``SourceModule(code)``."""
+    return frozenset(f"{name}()" for name in _names(fx.Makes, only=_makes_kernel))
+
+
 PINS = _PINS | _PINNED_BY.keys()
 
 

@@ -25,7 +25,6 @@ from streamlint.trace import (
     BufferId,
     Copy,
     Doubt,
-    Evidence,
     Free,
     FreeKind,
     Launch,
@@ -99,16 +98,10 @@ def _pending(judged: Judged, number: OpId, alloc: Alloc, left: Free | None, entr
 
 
 def _by_owner(judged: Judged, number: OpId, alloc: Alloc, old: BufferId) -> Iterator[Pending]:
-    """The last use of the memory on the allocating stream. The drop had to wait for that of others.
-
-    ``page[...] = rows.copy()`` of rows that may be on the host uses no stream then.
-    """
-    owner = judged.trace.buffers[old]
-    is_assumed = Evidence.ASSUMED in (owner.kind, owner.residence)
-    told = frozenset({Doubt.ASSUMED}) if is_assumed else frozenset[Doubt]()
+    """The last use of the memory on the allocating stream. The drop had to wait for that of others."""
     for use in lifetimes.last_uses(judged, old, number):
         if stream_of(judged.op(use)) == alloc.stream:
-            yield use, lifetimes.use_doubts(judged.op(use), old) | told
+            yield use, lifetimes.use_doubts(judged.op(use), old)
 
 
 def _judge_recycled(judged: Judged, number: OpId, pending: list[Pending], use: OpId) -> Iterator[Problem]:

@@ -37,7 +37,7 @@ class Kind(Enumeration):
     """Gets at something of this name, and waits for events: ``loader.done.synchronize()``."""
     NAMES = "names"
     """Has all of some words, as a file has that imports several modules."""
-    HAZARDS = "hazards"
+    HAZARDS = "any hazard"
     """Has what is a hazard to a wait that is put in, such as a capture; asked is whether any file has."""
 
 

@@ -223,7 +223,7 @@ def kernels_beside_pinned(module: ir.Module) -> frozenset[str]:
     if not any(names & vocabulary.PINS for names in used_by(module)):
         return frozenset()
     return frozenset(
-        name for name, sources in _plain(module) if not sources.isdisjoint(vocabulary.MAKES_KERNEL)
+        name for name, sources in _plain(module) if not sources.isdisjoint(vocabulary.makes_kernel())
     )
 
 

@@ -113,7 +113,7 @@ def run(call: Call, effect: fx.Communicates) -> Value:
         _follow_group(call, effect)
         return given.with_handle(m.fresh("the handle", call.span)) if effect.gives else NONE
     if used and effect.makes is None and not effect.gives and all(m.space(view).on_host for view, _ in used):
-        return _by_host(call, effect, accesses)
+        return _by_host(call, accesses)
     if not used or any(m.space(view).on_host for view, _ in used):
         return m.result(call.name(), call.span)
     given = _given(call, effect)
@@ -129,15 +129,17 @@ def run(call: Call, effect: fx.Communicates) -> Value:
     return made[0] if isinstance(call.value(effect.makes), (BufferV, SymV)) else m.new_list([*made])
 
 
-def _by_host(call: Call, effect: fx.Communicates, accesses: list[Access]) -> EventV:
+def _by_host(call: Call, accesses: list[Access]) -> EventV:
     """``dist.irecv(page, src)`` of memory of the host, which the host uses from now on.
 
-    Behind the wait it has done so; which streams queued before is not waited for.
+    Behind the wait it has done so; no stream waits for another one.
     """
     m = call.m
     tensors.launch(m, call.span, accesses, call.name())
     work = _handle(call)
-    m.emit(Record(m.site(call.span), m.lane, stream=_stream_of_group(call, effect).id, event=work.id))
+    name = "the communication of the host"
+    none = m.own_stream(StreamKind.NON_BLOCKING, name, call.span, Lib.TORCH, m.device)
+    m.emit(Record(m.site(call.span), m.lane, stream=none.id, event=work.id))
     return work
 
 

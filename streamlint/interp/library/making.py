@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import assert_never
 
+from streamlint import ir
 from streamlint.frozen import replace
 from streamlint.interp.facts import answers
 from streamlint.interp.library import devices
@@ -31,6 +32,7 @@ from streamlint.trace import StreamKind
 
 if TYPE_CHECKING:
     from streamlint.interp.library.call import Call
+    from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
     from streamlint.interp.state.values import SymV, Value
     from streamlint.trace import Mode
@@ -64,16 +66,24 @@ def carry_out(call: Call, effect: fx.ObjectEffect) -> Value | None:
             assert_never(effect)
 
 
+def _is_named_by_caller(m: Machine) -> bool:
+    match m.frame.calling, m.frame.code:
+        case ir.Call(args=[ir.Arg(value=ir.Name(id=name)), *_]), ir.Function(params=params):
+            return any(param.name == name for param in params)
+        case _:
+            return False
+
+
 def _bind(call: Call, name: Symbol, address: Value, mode: Mode | None) -> None:
     """An engine has the same tensors in each call: those that a statement binds replace all that it has bound
     in earlier calls.
 
     ``for name, x in given.items(): context.set_tensor_address(name, x.data_ptr())``, where ``y=None`` may be
-    given or left out. Names that callers pass are bound in a call each.
+    given or left out. Names that callers pass are bound in a call each: ``def bind(self, name, x): ...``.
     """
     m = call.m
     own = m.bound.setdefault(symbol_of(call.value("self")), {})
-    if not symbols.has(name, symbols.Param):
+    if not _is_named_by_caller(m):
         for other in [other for other, kept in own.items() if kept.at == call.span and kept.call < m.call]:
             del own[other]
     own[name] = Bound(address, mode, call.span, m.call)

@@ -31,10 +31,10 @@ from streamlint.models import torch as model
 from streamlint.models import torch_layers
 from streamlint.models.classes import TENSORS
 from streamlint.models.schema import Lib
-from streamlint.trace import WHOLE, Access, Doubt, Evidence, Launch, Mode, Role
+from streamlint.trace import WHOLE, Access, Doubt, Evidence, Launch, Mode, Role, Space
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
@@ -266,7 +266,8 @@ def runs(m: Machine, module: HeapV, args: list[Value], forward: Callable[[], Val
     """A module that is called: its ``forward`` runs between its hooks."""
     hooks.before_call(m, module, args, span)
     if _is_ready(m, module):
-        reads_own(m, m.symbol_of_object(module), span, shown=not has_no_parameters(m, module, {}))
+        shown = not has_no_parameters(m, module, {})
+        reads_own(m, m.symbol_of_object(module), span, shown=shown, given=args)
     return hooks.after_call(m, module, args, forward(), span)
 
 
@@ -286,19 +287,25 @@ def _is_ready(m: Machine, module: HeapV) -> bool:
 
 
 def reads_own(
-    m: Machine, owner: Symbol, span: Span, *, layer: bool = False, computes: str = "", shown: bool = False
+    m: Machine,
+    owner: Symbol,
+    span: Span,
+    *,
+    layer: bool = False,
+    computes: str = "",
+    shown: bool = False,
+    given: Sequence[Value] = (),
 ) -> None:
     """Calling a module reads what it owns by then, on the current stream: ``net.bias.data = b; net(x)``.
 
-    ``shown``: it is one of the program's that has parameters.
+    ``shown``: it is one of the program's that has parameters. ``given``: what it is called with.
     """
-    owned = module_memory.own(m, owner, layer=layer)
-    is_new = not owned and m.is_aside(Lib.TORCH)
-    has_parameters = computes in torch_layers.WITH_PARAMETERS
-    shared = has_parameters and m.unlisted.issuperset(view.id for view in owned)
-    if shared:
-        owned += module_memory.of_whole(m, owner)
-    if is_new and (has_parameters or shown):
+    listed = module_memory.own(m, owner, layer=layer)
+    of_layer = computes in torch_layers.WITH_PARAMETERS
+    # What only its call has brought up may be one of those that the whole module has listed.
+    shared = of_layer and all(view.id in m.unlisted for view in listed)
+    owned = [*listed, *(module_memory.of_whole(m, owner) if shared else ())]
+    if not listed and (of_layer or shown) and _computes_aside(m, owner, given):
         owned.append(moved_modules.as_it_is(m, owner, layer=layer))
     # A module of which nothing is known may leave out some of it; it keeps none of it anew.
     doubts = frozenset() if layer and not shared else frozenset({Doubt.OPAQUE})
@@ -306,6 +313,14 @@ def reads_own(
     accesses = [reading(v, doubts) for v in owned if not m.space(v).on_host]
     if accesses:
         tensors.launch(m, span, accesses, "call of the module")
+
+
+def _computes_aside(m: Machine, owner: Symbol, given: Sequence[Value]) -> bool:
+    """Whether a module of a device is called in the block of a stream: it was moved, or gets what was."""
+    on_device = owner in m.life.homes or any(
+        isinstance(value, BufferV) and m.space(value) is Space.DEVICE for value in given
+    )
+    return on_device and m.is_aside(Lib.TORCH)
 
 
 def reads_layers(m: Machine, sequence: SymV, span: Span) -> None:

@@ -211,7 +211,7 @@ def _in_hooks(
     torch_modules.runs_parts(m, symbol, args, span)
     computes = module.computes if isinstance(module, SymV) else ""
     if not computes or not torch_modules.are_on_host(m, args):
-        torch_modules.reads_own(m, symbol, span, layer=layer, computes=computes)
+        torch_modules.reads_own(m, symbol, span, layer=layer, computes=computes, given=args)
     if isinstance(module, SymV):
         torch_modules.reads_layers(m, module, span)
     return hooks.after_call(m, module, args, runs(), span)
