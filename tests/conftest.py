@@ -83,10 +83,10 @@ def _internal_errors_fail_tests(request: pytest.FixtureRequest) -> Iterator[None
 
 
 @pytest.fixture(scope="session")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def kept(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where is kept what was found in fixtures, for all processes of a run."""
     place = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
+    if hasattr(request.config, "workerinput"):  # one of several processes
         place = place.parent
     (place / "kept").mkdir(exist_ok=True)
     return place / "kept"

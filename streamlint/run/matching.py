@@ -29,7 +29,7 @@ class Matching:
         """Answers as far as they are known."""
         self._modules: dict[Search, tuple[str, ...]] = {}
         """Modules whose files match: a function may have thousands of findings about one event."""
-        self._first: dict[Search, list[Path]] = {}
+        self._wider: dict[Search, list[Path]] = {}
         self._names: set[str] = set()
         self._called: Called | None = None
 
@@ -65,17 +65,17 @@ class Matching:
 
     def _where(self, search: Search) -> list[Path]:
         """The files among which those are that match: all, or what an earlier question has left."""
-        first = search.first
+        wider = search.wider
         for word in search.words if search.kind is Kind.NAMES and len(search.words) > 1 else ():
             # One module with each of many others: the second time, those that name it are looked for.
             if word in self._names:
-                first = searches.names(word)
+                wider = searches.names(word)
             self._names.add(word)
-        if first is None:
+        if wider is None:
             return self._in_order
-        if first not in self._first:
-            self._first[first] = self._that_match(first)
-        return self._first[first]
+        if wider not in self._wider:
+            self._wider[wider] = self._that_match(wider)
+        return self._wider[wider]
 
     def _by_call(self) -> Called:
         """Files by what they call; those on the disk are read once for the questions of an editor."""

@@ -46,8 +46,8 @@ class Search(NamedTuple):
     words: tuple[str, ...]
 
     @property
-    def first(self) -> Search | None:
-        """What fewer files match, and all that match this one: asked once for many names."""
+    def wider(self) -> Search | None:
+        """What all files match that match this one, and not many others: asked once for many names."""
         at_all = {Kind.RECORDS: Kind.RECORDS, Kind.AWAITS: Kind.REACHES, Kind.REACHES: Kind.REACHES}
         return Search(at_all[self.kind], ()) if self.words and self.kind in at_all else None
 

@@ -177,6 +177,9 @@ def _turns(m: Machine, s: ir.For, walked: Walked, source: Value) -> Iterator[Val
         lengths.ends(m, source)
     counted.note(m, source, done)
     passes_left.may_wait(m, begin, done, s.span)
+    if step is not None and not walks.is_filled(m, source):
+        # for batch in Prefetcher(loader): when it raises StopIteration nothing is under way in it any more.
+        m.life.kept.append(walked.inner)
 
 
 def _passes(
@@ -359,6 +362,7 @@ class _Passes:
         self.begin = len(self.m.ops)
 
     def _counted(self, op: Op) -> tuple[str, ...]:
+        """Of a record only that of ``wait_stream``, which is what tells the other stream."""
         event = getattr(op, "event", None)
         if event is not None and self.m.events[event].implied:
             return ("stream",)
