@@ -272,6 +272,7 @@ KNOWN = {
     "torch/sl102_left_by_locks::published_ok": EITHER_FIRST,
     "torch/sl101_events_of_uploads::uploaded_bad": GIVEN_BACK,
     "torch/sl401_saved_by_functions::layers_bad": SAME_PAGE,
+    "torch/sl401_walked_to_their_end::batches_bad": RIGHT_ALL_THE_SAME,
     "torch/sl401_needs_no_gradients::scaled_bad": RIGHT_ALL_THE_SAME,
     "torch/sl401_needs_no_gradients::in_pairs_bad": RIGHT_ALL_THE_SAME,
     "torch/sl401_saved_tensors_in_turn::powers_bad": RIGHT_ALL_THE_SAME,
