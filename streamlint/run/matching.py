@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from streamlint.run import searches
@@ -22,7 +23,6 @@ class Matching:
     def __init__(self, tree: Tree, found: Mapping[Search, tuple[str, ...]] | None = None) -> None:
         self.tree = tree
         self.paths = tree.named.of_files
-        self._in_order = sorted(self.paths, key=tree.relative)
         self.asked: dict[Search, tuple[str, ...]] = {}
         """What the file at hand has asked, and so rests on."""
         self._found = dict(found or {})
@@ -32,6 +32,10 @@ class Matching:
         self._wider: dict[Search, list[Path]] = {}
         self._names: set[str] = set()
         self._called: Called | None = None
+
+    @cached_property
+    def _in_order(self) -> list[Path]:
+        return sorted(self.paths, key=self.tree.relative)
 
     def modules(self, search: Search) -> tuple[str, ...]:
         """The modules whose files match a search."""

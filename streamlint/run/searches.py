@@ -41,6 +41,10 @@ class Kind(Enumeration):
     """Has what is a hazard to a wait that is put in, such as a capture; asked is whether any file has."""
 
 
+_AT_ALL = {Kind.RECORDS: Kind.RECORDS, Kind.AWAITS: Kind.REACHES, Kind.REACHES: Kind.REACHES}
+"""What files of these kinds have whatever is looked for in them."""
+
+
 class Search(NamedTuple):
     kind: Kind
     words: tuple[str, ...]
@@ -48,8 +52,8 @@ class Search(NamedTuple):
     @property
     def wider(self) -> Search | None:
         """What all files match that match this one, and not many others: asked once for many names."""
-        at_all = {Kind.RECORDS: Kind.RECORDS, Kind.AWAITS: Kind.REACHES, Kind.REACHES: Kind.REACHES}
-        return Search(at_all[self.kind], ()) if self.words and self.kind in at_all else None
+        at_all = _AT_ALL.get(self.kind) if self.words else None
+        return None if at_all is None else Search(at_all, ())
 
     @property
     def ends_at_first(self) -> bool:
