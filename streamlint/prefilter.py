@@ -7,6 +7,10 @@ that fails it.
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _LIBRARY = re.compile(
     rb"cuda|cupy|torch|numba|rmm|accelerator|musa|npu|xpu|warp|kvikio|tensorrt|nixl|cudf|dali"
@@ -52,6 +56,36 @@ def _has_stream_word(data: bytes) -> bool:
         or any(part in data and any(word in data for word in words) for part, words in _KIN)
         or (b", True)" in data and _BY_PLACE.search(data) is not None)
     )
+
+
+_STARTS = (b"Thread(", b"ThreadPoolExecutor(", b"ThreadPool(", b".start()")
+_IMPORTS = re.compile(
+    rb"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]+([(][^)]*[)]|[^\n]*)|import[ \t]+([^\n]*))", re.MULTILINE
+)
+
+
+def may_start_threads(data: bytes) -> bool:
+    """Whether a file may start threads that run code of other files."""
+    return any(word in data for word in _STARTS)
+
+
+def imports(data: bytes) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The modules that a file imports, as it names them (``..track``), with what it takes of each.
+
+    What stands in a text is taken for an import, too.
+    """
+    for found in _IMPORTS.finditer(data):
+        module, taken, plain = (part.decode("utf-8", "replace") if part else "" for part in found.groups())
+        for name in _names(plain):
+            yield name, ()
+        if module:
+            yield module, tuple(_names(taken))
+
+
+def _names(text: str) -> list[str]:
+    """``a.b as c, d  # why``"""
+    code = re.sub(r"#[^\n]*|\bas\s+\w+", "", text)
+    return re.findall(r"[\w.]+", code)
 
 
 def may_hold_comments(data: bytes) -> bool:

@@ -45,6 +45,7 @@ def doubts_of(judged: Judged, problem: Problem) -> set[Doubt]:
         _is_handed_over(judged, problem)
         or _is_left_by_lock(judged, *pair)
         or _is_beside_own_thread(judged, *pair)
+        or _are_started_together(judged, *pair)
         or told_by(judged, *pair) is not None
     )
     return {Doubt.THREADS} if _done_by_callback(judged, *pair) or (apart and not known) else set()
@@ -182,6 +183,31 @@ def _is_beside_own_thread(judged: Judged, earlier: OpId, later: OpId) -> bool:
     waits = map(judged.op, judged.numbers(HostWait, Join, first=start, before=later))
     both = (child.lane, parent.lane)
     return all(op.lane not in both or _is_own_beginning(op, spawn, given) for op in waits)
+
+
+def _are_started_together(judged: Judged, earlier: OpId, later: OpId) -> bool:
+    """Whether one thread started both, one right after the other, and neither has waited for anything.
+
+    ``list(pool.map(step, batches))``, or ``for t in threads: t.start()``: on the host, they run at once. Not
+    where one is given something that it waits for, or who starts them waits in between.
+    """
+    lanes = judged.op(earlier).lane, judged.op(later).lane
+    first, second = (judged.index.starts.get(lane) for lane in lanes)
+    if first is None or second is None or not first < second:
+        return False
+    starts = judged.op(first), judged.op(second)
+    if starts[0].lane != starts[1].lane or starts[0].at.call != starts[1].at.call:
+        return False
+    if judged.trace.calls_unseen(first, later):
+        return False
+    starter = starts[0].lane
+    waits = judged.numbers(HostWait, Join, *_HOST_SYNCS, first=first, before=later)
+    return not any(
+        judged.op(number).lane in lanes
+        if isinstance(judged.op(number), (HostWait, Join))
+        else number < second and judged.op(number).lane == starter
+        for number in waits
+    )
 
 
 def _signals(judged: Judged, first: OpId, before: OpId) -> Iterator[HostSignal]:

@@ -121,7 +121,8 @@ MAKES_FUTURE = frozenset({"create_future", "Future"})
 EXECUTORS = frozenset(f"concurrent.futures.{one}ThreadPoolExecutor" for one in ("", "thread."))
 POOLS = frozenset({"multiprocessing.pool.ThreadPool", "multiprocessing.dummy.Pool"})
 """Threads behind the interface of a pool of processes: https://docs.python.org/3/library/multiprocessing.html"""
-THREAD_METHODS = frozenset({"start", "join", "is_alive"})
+STARTS = "start"
+THREAD_METHODS = frozenset({STARTS, "join", "is_alive"})
 JOINS = frozenset({"join", "result", "get", "exception"})
 """Methods of threads, futures and results of a pool that wait until the function has returned."""
 ASKS_TABLE = "get"
@@ -160,6 +161,8 @@ BEGINS_BLOCK = ("__enter__", "__aenter__")
 
 TAKES_ONE = frozenset({"pop", "popleft"})
 """Methods of lists and deques that take an element out."""
+PUTS_ONE = frozenset({"append", "appendleft"})
+"""Methods of lists and deques, and of nothing else, that put an element in."""
 TAKES_KEY = frozenset({"get", "pop", "setdefault", "__getitem__"})
 """Methods of containers whose first argument is the key of an element."""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.files import UnreadableError, read
 from streamlint.finding import Report, Statistics
-from streamlint.prefilter import may_touch_gpu
+from streamlint.prefilter import may_start_threads, may_touch_gpu
 from streamlint.run.results import FileResult, Settings
 from streamlint.run.stop import Stopped
 
@@ -64,7 +64,8 @@ def analyze(  # noqa: PLR0913
 def _is_plain(wanted: Sequence[Path]) -> bool:
     """Whether it is one file without GPU code: it is looked at sooner than what is known of it."""
     try:
-        return len(wanted) == 1 and not may_touch_gpu(read(wanted[0]))
+        data = read(wanted[0]) if len(wanted) == 1 else None
+        return data is not None and not (may_touch_gpu(data) or may_start_threads(data))
     except UnreadableError:
         return False
 

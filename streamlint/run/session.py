@@ -11,7 +11,7 @@ from streamlint import ir, notebook
 from streamlint.finding import OF_FIXES, Confidence, Finding, LeftOut, SourceError, Statistics
 from streamlint.frozen import replace
 from streamlint.interp.entries import methods, starts
-from streamlint.interp.facts import text_order, touching
+from streamlint.interp.facts import started, text_order, touching
 from streamlint.interp.state.budgets import Budgets, FileCut, OutOfResources
 from streamlint.interp.state.project import Project
 from streamlint.judging import words
@@ -144,7 +144,9 @@ class Session:
         module = self.module(path)
         if module is None:
             return FileResult(errors=self.tree.errors_of(path), reads=self._reads())
-        if not starts.mentions_streams(self.project, module):
+        if not (
+            starts.mentions_streams(self.project, module) or started.brings_together(self.project, module)
+        ):
             return FileResult(reads=self._reads())
         return self._analyzed(path, module, only)
 

@@ -137,6 +137,35 @@ def asked_of(m: Machine, op: str, left: Symbol, right: Symbol) -> dict[Symbol, f
     return found
 
 
+_NEAR = (-1, 0, 1, 2)
+"""Numbers with which a size is mostly compared before it is compared with another one."""
+
+
+def bounds_of(m: Machine, left: Symbol, right: Symbol) -> dict[Symbol, frozenset[str]]:
+    """What the path has asked of a number and other numbers tells of it and this one.
+
+    ``streams = [...] if lanes > 1 else None``, and then ``if lanes == 0``: it is not.
+    """
+    found: dict[Symbol, frozenset[str]] = {}
+    number = symbols.number(right)
+    if number is None:
+        return found
+    for other in _NEAR:
+        if other != number:
+            beyond = "<" if other < number else ">"
+            for asked, left_open in asked_of(m, "==", left, symbols.constant(other)).items():
+                # It may be this number, or one on its far side, only if it may be on this side of the other.
+                found[asked] = _seen_from(left_open, beyond)
+    return found
+
+
+def _seen_from(left_open: frozenset[str], where: str) -> frozenset[str]:
+    """The orders of a number and a second one, by those of it and a first one that lies ``where``."""
+    if where == "<":
+        return _ANY if ">" in left_open else frozenset("<")
+    return _ANY if "<" in left_open else frozenset(">")
+
+
 def by_order(op: str, left_open: Iterable[frozenset[str]]) -> bool | None:
     """What earlier answers say of two numbers: ``if used == size: send()``, and then ``if used < size:``."""
     open_ = _ANY.intersection(*left_open)

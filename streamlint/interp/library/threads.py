@@ -13,7 +13,7 @@ from streamlint import ir
 from streamlint.frozen import replace
 from streamlint.interp.facts import classes
 from streamlint.interp.library import devices, escape, feeding, polling, tensors
-from streamlint.interp.state import arguments, elements, lifetime, names, symbols
+from streamlint.interp.state import arguments, cells, elements, lifetime, names, reach, symbols
 from streamlint.interp.state.budgets import Most
 from streamlint.interp.state.ends import Blocked, PathEnds, Returned
 from streamlint.interp.state.project import FRAMEWORKS
@@ -35,9 +35,12 @@ from streamlint.interp.state.values import (
     Value,
 )
 from streamlint.models import host, python, vocabulary
+from streamlint.models import torch as torch_model
 from streamlint.trace import MAIN_LANE, Callback, Doubt, Join, LaneId, MonitorKind, Spawn
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from streamlint.interp.state.machine import Machine
     from streamlint.interp.state.symbols import Symbol
     from streamlint.interp.state.values import DeviceV
@@ -47,6 +50,8 @@ if TYPE_CHECKING:
 _THREAD = "thread"
 _RESULT = "(result)"
 """Where a future keeps what its function returned: not a name that code can ask for."""
+_LANE = "(lane)"
+"""Where a thread keeps on which lane what it does stands: ``self.lane`` may be a stream of the program's."""
 _TAKES = host.WAITS[MonitorKind.QUEUE] | {"get_nowait"}
 _PUTS = host.SIGNALS[MonitorKind.QUEUE]
 MOST_WAKES = Most(3, "wakes of a thread")
@@ -98,10 +103,15 @@ def _is_process(m: Machine, thread: HeapV) -> bool:
     return cls is not None and not shares_process(m, cls)
 
 
-def runs_code(value: Value) -> bool:
-    """Whether a value given to ``submit`` is code that can be followed."""
-    known = isinstance(value, ApiV) and value.path.startswith(FRAMEWORKS)
-    return known or isinstance(value, (FuncV, PartialV, MethodV, ClassV))
+def runs_code(m: Machine, value: Value) -> bool:
+    """Whether a value given to ``submit`` is code that can be followed: a function, or an object as one."""
+    match value:
+        case ApiV(path):
+            return path.startswith(FRAMEWORKS)
+        case HeapV():
+            return any(classes.method(m, value, name) is not None for name in torch_model.CALLED)
+        case _:
+            return isinstance(value, (FuncV, PartialV, MethodV, ClassV))
 
 
 def _executor(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], span: Span) -> SymV:
@@ -152,9 +162,9 @@ def of_asyncio(
 ) -> Value | None:
     """Functions of ``asyncio`` and methods of event loops; None for others."""
     match name, args:
-        case "to_thread", [target, *_] if runs_code(target):
+        case "to_thread", [target, *_] if runs_code(m, target):
             return submit(m, args, kwargs, span)
-        case "run_in_executor", [_, target, *rest] if runs_code(target):
+        case "run_in_executor", [_, target, *rest] if runs_code(m, target):
             return submit(m, [target, *rest], kwargs, span)
         case "gather", [_, *_] if not any(arguments.is_rest(arg) for arg in args):
             return TupleV(tuple(args))
@@ -206,7 +216,7 @@ def method(
         listed = elements.listed(m, held.attrs.get("args", NONE)) or []
         kwargs = named(m, held.attrs.get("kwargs"))
         _run(m, ThreadBody(thread, held.attrs["target"], listed, kwargs), span)
-    elif name in python.HAS_ENDED and "lane" in held.attrs:
+    elif name in python.HAS_ENDED and _LANE in held.attrs:
         return QueryV(thread, negated=not python.HAS_ENDED[name])
     elif name in python.JOINS or name == python.WAITS_FOR_RESULT:
         # A result that is not there in time raises, and nothing goes on.
@@ -247,7 +257,7 @@ def _waits(target: FuncV) -> bool:
 
 def _lane(m: Machine, thread: HeapV) -> LaneId | None:
     """What the thread does stands on this lane, if it was started."""
-    lane = m.heap[thread.id].attrs.get("lane")
+    lane = m.heap[thread.id].attrs.get(_LANE)
     return LaneId(lane.value) if isinstance(lane, ConstV) and isinstance(lane.value, int) else None
 
 
@@ -327,6 +337,22 @@ def set_number(m: Machine, value: HeapV, name: str, span: Span) -> None:
             _run(m, replace(body, wakes=body.wakes + 1), span)
 
 
+def _held_by(m: Machine, given: Iterable[Value]) -> list[Value]:
+    """What a thread is given, and what functions among that have closed over.
+
+    ``def fetch(): return page.cpu()``, and ``pool.submit(self._when, ready, fetch)``.
+    """
+    held: list[Value] = []
+    scopes: cells.Seen = set()
+    waiting = list(given)
+    while waiting:
+        value = names.settle(m, waiting.pop())
+        held.append(value)
+        if isinstance(value, (FuncV, PartialV)):
+            waiting += reach.inside(m, value, scopes)
+    return held
+
+
 def _run(
     m: Machine,
     body: ThreadBody,
@@ -339,11 +365,12 @@ def _run(
     child, thread = LaneId(m.lanes), body.thread
     m.lanes += 1
     before = _lane(m, thread) if body.wakes else None
-    m.heap[thread.id].attrs["lane"] = ConstV(int(child))
+    m.heap[thread.id].attrs[_LANE] = ConstV(int(child))
     start = Spawn(m.site(span), m.lane, child=child, goes_on=before, is_process=_is_process(m, thread))
     m.emit(start)
     # The thread holds its arguments until it has returned, whatever the caller drops meanwhile.
-    lifetime.escapes(m, tensors.buffers_in(m, [*body.args, *body.kwargs.values()], unknown=False), span)
+    held = _held_by(m, (body.target, *body.args, *body.kwargs.values()))
+    lifetime.escapes(m, tensors.buffers_in(m, held, unknown=False), span)
     lane, before_device, thread_from = m.lane, devices.current(m), m.thread_from
     m.lane, m.thread_from = child, len(m.frames)
     devices.select(m, devices.of_new_thread(m) if device is None else device)

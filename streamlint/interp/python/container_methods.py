@@ -297,7 +297,8 @@ def _any_key(m: Machine, table: HeapV) -> Value:
 def _may_hit(m: Machine, held: HeapObject, owner: HeapV, at: Value) -> bool:
     """Whether an unknown key is taken to be one of those stored; that it is none is explored first.
 
-    ``group = self.groups.get(layer)``, then ``if group:``. A lazily made stream is made for each key.
+    ``group = self.groups.get(layer)``, then ``if group:``. A lazily made stream is made for each key. Not of
+    parameters of one module.
     """
     sought = symbol_of(at)
     if isinstance(at, ConstV) or all(keys.are_two(m, sought, key) for key in held.entries):
@@ -305,7 +306,8 @@ def _may_hit(m: Machine, held: HeapObject, owner: HeapV, at: Value) -> bool:
     key = symbols.Compare("in", symbol_of(at), symbol_of(owner))
     orders = any(isinstance(value, (StreamV, EventV)) for value in held.entries.values())
     relevant = orders and m.frame.touches and not m.constructing
-    return m.oracle.choose(key, f"{told(at)} is a key", default=1, relevant=relevant) == 0
+    alike = any(keys.are_of_modules(m, sought, one) for one in held.entries)
+    return m.oracle.choose(key, f"{told(at)} is a key", default=0 if alike else 1, relevant=relevant) == 0
 
 
 def _extend(m: Machine, receiver: HeapV, source: Value) -> Value:
@@ -377,7 +379,10 @@ def _pop(m: Machine, held: HeapObject, receiver: HeapV, name: str, args: list[Va
         found = keys.taken(m, held, key) if len(args) < 2 or key in held.entries else None
         if found is not None:
             return found
-        return some_element.found(m, held, receiver, key) if held.open or len(args) < 2 else args[1]
+        if len(args) == 2 and not held.open:
+            # handle = self.handles.pop(param, None), and then: if handle is not None: handle.wait()
+            return keys.first_of(m, held, key) if _may_hit(m, held, receiver, args[0]) else args[1]
+        return some_element.found(m, held, receiver, key)
     if held.items:
         first = name == "popleft" or (bool(args) and args[0] == ConstV(0))
         return held.items.pop(0 if first else -1)

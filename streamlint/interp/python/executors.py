@@ -33,7 +33,7 @@ def method(
         return _of_pool(m, pool, name, args, kwargs, span) if name in OF_POOLS else None
     if name not in OF_EXECUTORS:
         return None
-    runs = bool(args) and threads.runs_code(names.settle(m, args[0]))
+    runs = bool(args) and threads.runs_code(m, names.settle(m, args[0]))
     if name == "submit" and runs:
         return threads.submit(m, args, kwargs, span, pool)
     if name == "map" and runs and pool is not None and len(args) > 1:
@@ -65,7 +65,7 @@ def _of_pool(
     if name == "join":
         threads.shut_down(m, pool, span)
         return NONE
-    if not args or not threads.runs_code(names.settle(m, args[0])):
+    if not args or not threads.runs_code(m, names.settle(m, args[0])):
         return NONE if name in ENDS_POOL else None
     if name in MAPS_OF_POOLS:
         return _mapped(m, pool, args[0], args[1:2], span, spread=MAPS_OF_POOLS[name]) if args[1:] else None

@@ -78,7 +78,7 @@ def call_function(m: Machine, func: FuncV, args: list[Value], kwargs: dict[str, 
         )
     # The first frame is that of the caller outside, and is called as its entry is.
     active = [frame.function for frame in m.frames[1:]].count(func.name)
-    if active >= _most_active(func) or _is_remote(m, func, [*args, *kwargs.values()], depth):
+    if active >= _most_active(func) or _is_remote(m, func, [*args, *kwargs.values()]):
         return _cut(m, func, args, kwargs, span)
     if depth >= LIMITS.call_depth:
         m.project.budgets.left_out.add("depth of calls")
@@ -161,11 +161,13 @@ def runs_on_host(m: Machine, func: FuncV) -> bool:
     )
 
 
-def _is_remote(m: Machine, func: FuncV, given: list[Value], depth: int) -> bool:
+def _is_remote(m: Machine, func: FuncV, given: list[Value]) -> bool:
     """Code that can hardly matter: far from the entry or long, without a word about streams, and given none.
 
-    ``def step(x, lane): return self.last.step(x, lane)`` hands on what matters, however deep that goes.
+    ``def step(x, lane): return self.last.step(x, lane)`` hands on what matters, however deep that goes. What
+    a thread runs is near, wherever it is started, and however long: it works on a stream of its own.
     """
+    depth = len(m.frames) - m.thread_from if m.thread_from else len(m.calls)
     if depth > 1 and any(_matters(m, names.settle(m, value)) for value in given):
         return False
     if touching.may_touch(m.project, func.function) or not isinstance(func.function, ir.FunctionDecl):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.interp.library import devices, tensor_methods
+from streamlint.interp.library import devices, module_memory, stored, tensor_methods
 from streamlint.interp.state import symbols
 from streamlint.interp.state.values import BufferV, HeapV, SymV, TupleV, symbol_of
 from streamlint.trace import StreamId, StreamKind
@@ -34,23 +34,26 @@ def named_before(m: Machine, held: HeapObject, key: Value) -> Value:
     """The key under which something stands that has another name since: ``pages[x.device, x.shape[0]]``.
 
     What ``x`` is may show between the two times that code asks, ``x.sum(out=page)``: the device of a tensor
-    is another value than an attribute of something unknown.
+    is another value than an attribute of something unknown. So with ``self.group_of[layer.bias] = group``,
+    and a hook that gets the parameter itself.
     """
     sought = symbol_of(key)
     known = (*held.entries, *held.extra)
-    if sought in held.entries or sought in held.extra or not any(_may_be_renamed(one) for one in known):
+    if sought in held.entries or sought in held.extra or not any(_may_be_renamed(m, one) for one in known):
         return key
     now = _as_now(m, sought)
     same = next((one for one in known if _as_now(m, one) is now), None)
     return key if same is None else held.keys.get(same, SymV(same))
 
 
-def _may_be_renamed(key: Symbol) -> bool:
-    return symbols.has(key, symbols.Attr)
+def _may_be_renamed(m: Machine, key: Symbol) -> bool:
+    return symbols.has(key, symbols.Attr) or isinstance(m.roles.get(key), BufferV)
 
 
 def _as_now(m: Machine, key: Symbol) -> Symbol:
     """A key as the same expression names it by now."""
+    if isinstance(view := m.roles.get(key), BufferV):
+        return symbol_of(view)
     match key:
         case symbols.Tuple(items):
             return symbols.Tuple(tuple(_as_now(m, item) for item in items))
@@ -153,6 +156,13 @@ def taken(m: Machine, held: HeapObject, sought: Symbol) -> Value | None:
     return found
 
 
+def first_of(m: Machine, held: HeapObject, sought: Symbol) -> Value:
+    """Takes out the first entry whose key may be the one that is asked for, of which there are some."""
+    key = next(key for key in held.entries if not are_two(m, key, sought))
+    held.keys.pop(key, None)
+    return held.entries.pop(key)
+
+
 def are_two(m: Machine, one: Symbol, other: Symbol) -> bool:
     """Whether two keys surely differ: those with the handles of two streams do, one of which the code made.
 
@@ -172,3 +182,15 @@ def are_two(m: Machine, one: Symbol, other: Symbol) -> bool:
             return len(items) != len(others) or any(are_two(m, *pair) for pair in pairs)
         case _:
             return False
+
+
+def are_of_modules(m: Machine, one: Symbol, other: Symbol) -> bool:
+    """Whether two keys are parameters that were listed in two ways, so that one may be the other.
+
+    ``handles[p]`` of ``net.parameters()``, and ``handles.pop(net.head.weight, None)``.
+    """
+    places = stored.before(m, one), stored.before(m, other)
+    if not all(module_memory.has(m, place) for place in places):
+        return False
+    listed = [place.of for place in places if isinstance(place, symbols.Item)]
+    return len(listed) < len(places) or listed[0] is not listed[1]

@@ -47,7 +47,8 @@ def answer(m: Machine, op: str, left: Value, right: Value) -> bool | None:
 
 def _by_order(m: Machine, op: str, left: Symbol, right: Symbol) -> bool | None:
     """What earlier answers tell, the constructor's too: of ``mode`` there, and of ``self.mode`` here."""
-    asked = answers.asked_of(m, op, left, right)
+    left = lengths.same(m, left)
+    asked = answers.asked_of(m, op, left, right) | answers.bounds_of(m, left, right)
     told = answers.by_order(op, asked.values()) if asked else None
     if told is not None and m.frame.touches and not m.constructing:
         m.oracle.asked_again(asked)

@@ -28,7 +28,7 @@ from streamlint.interp.state.ends import Blocked, Jumped, PathEnds, Returned
 from streamlint.interp.state.frames import Consumer
 from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.values import NONE, ConstV, GeneratorV, HeapV, Value, symbol_of
-from streamlint.trace import Doubt, KeepAlive, Record
+from streamlint.trace import MAIN_LANE, Doubt, KeepAlive, Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -407,8 +407,10 @@ def _while(m: Machine, s: ir.While, fed: _Fed) -> bool:
     endless = isinstance(s.test, ir.Const)
     # while self.rows > self.window: self.parts.pop(0): what other code has put there may all be there still.
     is_aside = not (m.frame.touches or m.frame.leads)
-    if m.lanes > 1 and not endless and while_loops.is_idle(s):
+    asks_threads = m.lanes > 1 and not endless
+    if asks_threads and while_loops.is_idle(s):
         escape.barrier(m, escape.all_streams(m), s.span, "the loop", Doubt.THREADS)
+    begin = len(m.ops)
     turns = _passes(m, s, max(turns_for(m, s), _known_in(m, s.test)) if s.body else 1)
     passes, done = _Passes(m), 0
     while True:
@@ -442,6 +444,11 @@ def _while(m: Machine, s: ir.While, fed: _Fed) -> bool:
     # The loop is left with its test false: ``while not e.query(): pass`` ends synchronized.
     while not endless and conditions.chooses(m, s, want=False):
         if while_loops.grows(s):
+            return True
+        if asks_threads and m.lane == MAIN_LANE and len(m.ops) == begin:
+            # while key not in self.pages: log("not yet"); continue. Some other thread says when to go on.
+            if not while_loops.is_idle(s):
+                escape.barrier(m, escape.all_streams(m), s.span, "the loop", Doubt.THREADS)
             return True
         if not while_loops.takes(s.test):
             raise PathEnds

@@ -9,6 +9,7 @@ from streamlint.interp.library import stored
 from streamlint.interp.python import alike, keys
 from streamlint.interp.state import elements, symbols
 from streamlint.interp.state.values import (
+    NONE,
     BufferV,
     EventV,
     GraphV,
@@ -39,7 +40,7 @@ def found(m: Machine, held: HeapObject, owner: HeapV, at: Symbol) -> Value:
             # [start(f, page) for f, page in zip(files, pages)], and then: for page in pages: ...
             held.extra[at] = held.extra[symbols.EACH]
             _begins_with(m, held.extra[at])
-        elif _stands_for_each(at) and _was_walked(held):
+        elif _stands_for_each(at) and (_was_walked(held) or _is_for_others(m, held)):
             # for i, start in enumerate(starts): start.record(streams[i]), and then: [run(streams[i]) for i in
             # range(n)]
             held.extra[at] = held.extra[FIRST]
@@ -100,6 +101,17 @@ def _was_walked(held: HeapObject) -> bool:
     return isinstance(first, (StreamV, EventV)) and symbols.constant(1) in held.extra
 
 
+def _is_for_others(m: Machine, held: HeapObject) -> bool:
+    """Whether what stood in a list at first only keeps places, at the first of which something stands by now.
+
+    ``parts = [None] * n``, ``parts[i] = rows[i] * 2`` for all ``i``, and then ``[torch.cat(parts[i]) for i in
+    range(n)]``; or lists of such places.
+    """
+    sample = held.sample
+    places = sample == NONE or (isinstance(sample, HeapV) and m.heap[sample.id].shape is Shape.LIST)
+    return places and FIRST in held.extra and held.extra[FIRST] != sample
+
+
 def _filled(m: Machine, held: HeapObject) -> HeapV | None:
     """One of the lists of which all were empty at first, that got something by a number that is not known.
 
@@ -143,9 +155,11 @@ def _may_be_meant(m: Machine, held: HeapObject, key: Symbol) -> list[Value]:
 
 
 def _one_of(held: HeapObject, known: list[Value], at: Symbol) -> Value:
-    """Who asks by another key, or number, gets another one of them."""
+    """Who asks by another key, or number, gets another one of them; a walk comes by one after the other."""
     by = symbols.text_of(at) if len(known) > 1 else ""
-    return picked(known[min(len(held.extra), len(known) - 1)], by)
+    number = symbols.number(at) if held.shape is Shape.LIST else None
+    place = number if number is not None and number >= 0 else len(held.extra)
+    return picked(known[min(place, len(known) - 1)], by)
 
 
 def _may_be_more(m: Machine, value: Value) -> bool:
