@@ -1,4 +1,4 @@
-"""Modules without a word about streams that start threads of others: what these do to each other is seen there."""
+"""Modules without a word about streams that start threads of others: what these do to each other."""
 
 from __future__ import annotations
 

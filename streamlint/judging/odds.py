@@ -66,8 +66,8 @@ def _files(judged: Judged, problem: Problem) -> Iterator[str]:
 def _is_handed_down(judged: Judged, problem: Problem) -> bool:
     """Whether a function made the memory, and gives it to one that uses it too early in that very call.
 
-    ``rows = torch.cat(parts)``, and ``pool.run(rows)`` of another file, on streams of the pool: all that could
-    order the two lies between them, and is seen.
+    ``rows = torch.cat(parts)``, and ``pool.run(rows)`` of another file, on streams of the pool: all that
+    could order the two lies between them, and is seen.
     """
     if problem.earlier is None or problem.buffer is None:
         return False

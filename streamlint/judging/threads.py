@@ -9,6 +9,7 @@ from streamlint.rules.host_threads import held_at
 from streamlint.rules.told_too_early import told_by
 from streamlint.trace import (
     Alloc,
+    Barrier,
     Callback,
     Doubt,
     HostAccess,
@@ -201,11 +202,11 @@ def _are_started_together(judged: Judged, earlier: OpId, later: OpId) -> bool:
     if judged.trace.calls_unseen(first, later):
         return False
     starter = starts[0].lane
-    waits = judged.numbers(HostWait, Join, *_HOST_SYNCS, first=first, before=later)
+    waits = judged.numbers(Barrier, HostWait, Join, *_HOST_SYNCS, first=first, before=later)
     return not any(
-        judged.op(number).lane in lanes
-        if isinstance(judged.op(number), (HostWait, Join))
-        else number < second and judged.op(number).lane == starter
+        number < second and judged.op(number).lane == starter
+        if isinstance(judged.op(number), _HOST_SYNCS)
+        else judged.op(number).lane in lanes
         for number in waits
     )
 

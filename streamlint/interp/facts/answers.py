@@ -144,7 +144,8 @@ _NEAR = (-1, 0, 1, 2)
 def bounds_of(m: Machine, left: Symbol, right: Symbol) -> dict[Symbol, frozenset[str]]:
     """What the path has asked of a number and other numbers tells of it and this one.
 
-    ``streams = [...] if lanes > 1 else None``, and then ``if lanes == 0``: it is not.
+    ``streams = [...] if lanes > 1 else None``, and then ``if lanes == 0``: it is not. What is compared with
+    two whole numbers, of which one follows the other, is a whole number: ``if lanes >= 2``.
     """
     found: dict[Symbol, frozenset[str]] = {}
     number = symbols.number(right)
@@ -152,18 +153,17 @@ def bounds_of(m: Machine, left: Symbol, right: Symbol) -> dict[Symbol, frozenset
         return found
     for other in _NEAR:
         if other != number:
-            beyond = "<" if other < number else ">"
             for asked, left_open in asked_of(m, "==", left, symbols.constant(other)).items():
-                # It may be this number, or one on its far side, only if it may be on this side of the other.
-                found[asked] = _seen_from(left_open, beyond)
+                found[asked] = _seen_from(left_open, number - other)
     return found
 
 
-def _seen_from(left_open: frozenset[str], where: str) -> frozenset[str]:
-    """The orders of a number and a second one, by those of it and a first one that lies ``where``."""
-    if where == "<":
-        return _ANY if ">" in left_open else frozenset("<")
-    return _ANY if "<" in left_open else frozenset(">")
+def _seen_from(left_open: frozenset[str], far: int) -> frozenset[str]:
+    """The orders of something and a second number, by those of it and a first one, so ``far`` below that."""
+    this_side, beyond = ("<", ">") if far > 0 else (">", "<")
+    if beyond not in left_open:
+        return frozenset(this_side)
+    return _ANY - {this_side} if abs(far) == 1 and left_open == {beyond} else _ANY
 
 
 def by_order(op: str, left_open: Iterable[frozenset[str]]) -> bool | None:

@@ -28,6 +28,7 @@ from streamlint.trace import (
     Callback,
     Copy,
     Doubt,
+    EndCapture,
     HostSignal,
     Launch,
     Record,
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
-    from streamlint.trace import EventId, GraphId, MonitorId
+    from streamlint.trace import BufferId, EventId, GraphId, MonitorId
 
 _ESCAPED = frozenset({Doubt.ESCAPE})
 
@@ -192,6 +193,13 @@ def _streams(m: Machine, reached: Iterable[_Orders], *, handles: bool = False) -
 def events_in(m: Machine, values: Iterable[Value]) -> list[EventId]:
     """The events that a call receives: ``queue.put((page, copied))``."""
     return [value.id for value in _reached(m, values) if isinstance(value, EventV)]
+
+
+def written_by_graphs(m: Machine, values: Iterable[Value]) -> set[BufferId]:
+    """The memory that graphs which a call receives write when they are launched: it can launch them first."""
+    graphs = {value.id for value in _reached(m, values) if isinstance(value, GraphV)}
+    ends = (op for op in m.ops if isinstance(op, EndCapture) and op.graph in graphs) if graphs else ()
+    return {access.buffer for op in ends for access in op.writes}
 
 
 _Orders: TypeAlias = StreamV | EventV | GraphV | HeapV

@@ -246,11 +246,16 @@ def after_other_calls(
 
 
 def _used_by_caller(m: Machine, result: Value, span: Span) -> None:
-    """The caller may use what it gets at once; given the stream or an event too, it can order that itself."""
+    """The caller may use what it gets at once; given the stream or an event too, it can order that itself.
+
+    Given an object with a graph and what that writes, it launches the graph first.
+    """
     orders = escape.carries_order(m, [result])
     guesses.computed_aside(m, result)
     given = [] if orders else tensors.buffers_in(m, [result], unknown=False, objects=True)
     if not orders:
+        launched = escape.written_by_graphs(m, [result])
+        given = [view for view in given if view.id not in launched]
         handed = [view for view in _put_into_arguments(m) if view not in given]
         for view in handed:
             m.buffers[view.id] = replace(m.buffers[view.id], handed=True)
