@@ -37,6 +37,7 @@ from streamlint.interp.state import (
     strides,
     symbols,
 )
+from streamlint.interp.state.ends import PathEnds
 from streamlint.interp.state.numbers import behind, linear
 from streamlint.interp.state.values import (
     NONE,
@@ -251,6 +252,9 @@ def index(m: Machine, value: Value, at: Value, span: Span) -> Value:
             return devices.numbered(i)
         case ConstV(str() as text), ConstV(int() as i) if -len(text) <= i < len(text):
             return ConstV(text[i])
+        case ConstV(None), _:
+            m.uses_none = True
+            raise PathEnds
         case _:
             return m.fresh("item", span)
 
@@ -299,7 +303,7 @@ def _heap_index(m: Machine, value: HeapV, at: Value, span: Span) -> Value:
         m.heap[made.id].kind, m.heap[made.id].sample = held.kind, held.sample
         return made
     if isinstance(at, SliceV):
-        part = elements.sliced(held.items, at) if not held.open else None
+        part = elements.sliced(held.items, counted.as_shown(m, at)) if not held.open else None
         part = halves.rest(m, value, at) if part is None else part
         made = m.new_list(part if part is not None else held.items)
         if part is None:

@@ -136,10 +136,10 @@ def attribute(m: Machine, value: Value, name: str, span: Span) -> Value:
         case FuncV() if (kept := m.roles.get(symbols.Attr(symbol_of(value), name))) is not None:
             return kept
         case _:
-            m.uses_none |= value == NONE
-            if value == NONE and name in models.RAW_HANDLES:
-                # context.execute_async_v3(self.stream.cuda_stream): that raises an error. What is behind it
-                # runs where somebody has set a stream.
+            if value == NONE:
+                # self.side.wait_stream(stream), where nobody has set a stream: that raises an error. What is
+                # behind it runs where somebody has.
+                m.uses_none = True
                 raise PathEnds
             return MethodV(value, name)
 

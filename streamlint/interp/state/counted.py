@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from streamlint.interp.state import elements, symbols
 from streamlint.interp.state.numbers import linear
-from streamlint.interp.state.values import ConstV, HeapObject, HeapV, SymV, Value, symbol_of
+from streamlint.interp.state.values import ConstV, HeapObject, HeapV, SliceV, SymV, Value, symbol_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -55,6 +55,16 @@ def last_passes(m: Machine, start: Value, end: Value) -> range | None:
         return None
     first = _number(m, start.symbol)
     return range(first, m.numbers.counts[end.symbol]) if first is not None and first >= 0 else None
+
+
+def as_shown(m: Machine, at: SliceV) -> SliceV:
+    """``lanes[:n]`` behind a loop over ``range(n)``, which has shown how many that are."""
+    return SliceV(*(_shown_bound(m, bound) for bound in (at.lo, at.hi, at.step)))
+
+
+def _shown_bound(m: Machine, bound: Value | None) -> Value | None:
+    number = _shown(m, bound.symbol) if isinstance(bound, SymV) else None
+    return bound if number is None else ConstV(number)
 
 
 def _number(m: Machine, symbol: Symbol) -> int | None:
