@@ -7,6 +7,7 @@ function that touches streams and was reached by nobody is run by itself at the 
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from streamlint import ir
@@ -24,7 +25,7 @@ from streamlint.interp.entries import (
 from streamlint.interp.entries.construction import Construction
 from streamlint.interp.entries.progress import Told
 from streamlint.interp.entries.runs import Entry, Run, run_entry
-from streamlint.interp.facts import joins, touching
+from streamlint.interp.facts import joins, started, touching
 from streamlint.interp.facts.relevance import (
     callers_first,
     is_relevant,
@@ -55,7 +56,7 @@ def module_runs(
     worth = relevant(project, module)
     told = Told()
 
-    def started(entries: Iterator[Entry]) -> Iterator[Run]:
+    def run_all(entries: Iterator[Entry]) -> Iterator[Run]:
         for entry in entries:
             if (only is not None and entry.label not in only) or told.ends_early(entry):
                 continue
@@ -69,9 +70,9 @@ def module_runs(
                 told.covered.update(hooks.covered)
                 yield hooks
 
-    yield from started(_body_entry(module))
-    yield from started(_functions(project, module, worth, told, called=False))
-    yield from started(differentiable.steps(project, module, worth, told))
+    yield from run_all(_body_entry(module))
+    yield from run_all(_functions(project, module, worth, told, called=False))
+    yield from run_all(differentiable.steps(project, module, worth, told))
     for cls in ir.all_classes(module):
         project.budgets.never_run.update((cls.qualname, why) for why in cls.unread)
     constructions = [
@@ -80,24 +81,41 @@ def module_runs(
         if (only is None or _is_among(cls.qualname, only)) and methods.is_worth_calling(project, cls, worth)
     ]
     for construction in constructions:
-        yield from started(methods.alone_and_in_pairs(project, module, construction, worth, told))
+        yield from run_all(methods.alone_and_in_pairs(project, module, construction, worth, told))
         if only is None or any(methods.THEN in label for label in only):
             # A class that a method prepares shows as well how those are called that it uses, which come next.
-            yield from started(methods.prepared(project, module, construction, told))
-    yield from started(_functions(project, module, worth, told, called=True))
+            yield from run_all(methods.prepared(project, module, construction, told))
+    yield from run_all(_functions(project, module, worth, told, called=True))
     for construction in constructions:
-        yield from started(methods.left(project, module, construction, told))
+        yield from run_all(methods.left(project, module, construction, told))
         if only is None or any(methods.THEN in label for label in only):
-            yield from started(methods.replaced(project, module, construction, told))
-            yield from started(methods.dropping(project, module, construction, told))
-            yield from started(methods.met_again(project, module, construction, told))
-            yield from started(methods.taking(project, module, construction, told))
-            yield from started(methods.walked(project, module, construction, told))
-            yield from started(hooked.of_class(project, module, construction))
-            yield from started(trained.of_class(project, module, construction, told))
-            yield from started(saved.of_class(project, module, construction))
-            yield from started(saved.given_back(project, module, construction, told))
-        yield from started(methods.waiting(project, module, construction, told))
+            yield from run_all(methods.replaced(project, module, construction, told))
+            yield from run_all(methods.dropping(project, module, construction, told))
+            yield from run_all(methods.met_again(project, module, construction, told))
+            yield from run_all(methods.taking(project, module, construction, told))
+            yield from run_all(methods.walked(project, module, construction, told))
+            yield from run_all(hooked.of_class(project, module, construction))
+            yield from run_all(trained.of_class(project, module, construction, told))
+            yield from run_all(saved.of_class(project, module, construction))
+            yield from run_all(saved.given_back(project, module, construction, told))
+        yield from run_all(methods.waiting(project, module, construction, told))
+
+
+def thread_runs(
+    project: Project,
+    module: ir.Module,
+    default_stream: StreamKind,
+    only: frozenset[str] | None = None,
+) -> Iterator[Run]:
+    """Runs what starts threads in a module that names no stream: its body, functions that nothing calls."""
+    told = Told()
+    starting = {module.name, *(decl.qualname for decl in started.starting(module))}
+    functions = _functions(project, module, relevant(project, module), told, called=False)
+    for entry in chain(_body_entry(module), functions):
+        if entry.label in starting and (only is None or entry.label in only):
+            run = run_entry(project, _leading(project, module, entry, told), default_stream)
+            told.note(run)
+            yield run
 
 
 def _leading(project: Project, module: ir.Module, entry: Entry, told: Told) -> Entry:

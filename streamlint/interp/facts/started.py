@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp.facts import classes, touching
+from streamlint.interp.facts.relevance import with_those_called
 from streamlint.interp.state.values import ClassV, FuncV, ModuleV, Value
 from streamlint.models import python
 
@@ -34,6 +35,15 @@ def brings_together(project: Project, module: ir.Module) -> bool:
         isinstance(value, ClassV) and classes.is_thread(project, value.decl) and _touches(project, value)
         for value in _imported(project, module)
     )
+
+
+def starting(module: ir.Module) -> Iterator[ir.FunctionDecl]:
+    """The functions that start threads, or call one of their module that does."""
+    bodies = dict(module.functions)
+    for decl in bodies.values():
+        called = frozenset().union(*(one.called for one in with_those_called(frozenset({decl.name}), bodies)))
+        if python.STARTS in called or not _MAKERS.isdisjoint(called):
+            yield decl
 
 
 def _imported(project: Project, module: ir.Module) -> Iterator[Value]:
