@@ -7,6 +7,7 @@ that fails it.
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -60,7 +61,8 @@ def _has_stream_word(data: bytes) -> bool:
 
 _STARTS = (b"Thread(", b"ThreadPoolExecutor(", b"ThreadPool(", b".start()")
 _IMPORTS = re.compile(
-    rb"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]+([(][^)]*[)]|[^\n]*)|import[ \t]+([^\n]*))", re.MULTILINE
+    rb"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]+([(][^()]*[)]|[^\n]*)|import[ \t]+([^\n]*))",
+    re.MULTILINE,
 )
 
 
@@ -74,7 +76,7 @@ def imports(data: bytes) -> Iterator[tuple[str, tuple[str, ...]]]:
 
     What stands in a text is taken for an import, too.
     """
-    for found in _IMPORTS.finditer(data):
+    for found in _IMPORTS.finditer(data.removeprefix(BOM_UTF8)):
         module, taken, plain = (part.decode("utf-8", "replace") if part else "" for part in found.groups())
         for name in _names(plain):
             yield name, ()

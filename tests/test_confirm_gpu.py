@@ -243,8 +243,6 @@ RACES_ON_THE_HOST = "the host races too when all is serialized; seen wrong by ha
 GONE = "nothing is late: the memory is gone, and what uses its allocator afterwards fails"
 OTHER_DEVICE = "works on a device that is not current, and was ordered in one of two runs: not known why"
 AT_ONCE = "two threads do it at once: which comes first on the host is another one in each run"
-    "two threads do it at once: which comes first on the host is another one in each run, serialized or not"
-)
 KNOWN = {
     "torch/sl101_devices_of_elements::streams_of_devices_bad": OTHER_DEVICE,
     "torch/sl101_devices_of_elements::memory_of_elements_bad": OTHER_DEVICE,

@@ -11,12 +11,14 @@ from streamlint.trace import (
     Alloc,
     Barrier,
     Callback,
+    Copy,
     Doubt,
     HostAccess,
     HostSignal,
     HostWait,
     Join,
     LaneId,
+    Launch,
     MonitorId,
     MonitorKind,
     Op,
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from streamlint.rules.base import Judged, Problem
+    from streamlint.trace import BufferId, Region
 
 _TELLS = (MonitorKind.ATTRIBUTE, MonitorKind.FLAG, MonitorKind.CONDITION, MonitorKind.SEMAPHORE)
 """Whoever has waited for it knows what was done before it was given; of a semaphore, if that was needed."""
@@ -46,7 +49,7 @@ def doubts_of(judged: Judged, problem: Problem) -> set[Doubt]:
         _is_handed_over(judged, problem)
         or _is_left_by_lock(judged, *pair)
         or _is_beside_own_thread(judged, *pair)
-        or _are_started_together(judged, *pair)
+        or _are_started_together(judged, problem)
         or told_by(judged, *pair) is not None
     )
     return {Doubt.THREADS} if _done_by_callback(judged, *pair) or (apart and not known) else set()
@@ -186,12 +189,19 @@ def _is_beside_own_thread(judged: Judged, earlier: OpId, later: OpId) -> bool:
     return all(op.lane not in both or _is_own_beginning(op, spawn, given) for op in waits)
 
 
-def _are_started_together(judged: Judged, earlier: OpId, later: OpId) -> bool:
-    """Whether one thread started both, one right after the other, and neither has waited for anything.
+def _are_started_together(judged: Judged, problem: Problem) -> bool:
+    """Whether one thread started both, one right after the other, and neither may have waited for anything.
 
     ``list(pool.map(step, batches))``, or ``for t in threads: t.start()``: on the host, they run at once. Not
-    where one is given something that it waits for, or who starts them waits in between.
+    where one waits for something, asks for it in a loop or enters a block that is not known, nor where who
+    starts them waits in between, nor of a part of some memory: each may have its own (``data[n::4]``).
     """
+    assert problem.earlier is not None
+    earlier, later = problem.earlier, problem.later
+    if problem.buffer is not None and any(
+        _regions(judged, number, problem.buffer) for number in (earlier, later)
+    ):
+        return False
     lanes = judged.op(earlier).lane, judged.op(later).lane
     first, second = (judged.index.starts.get(lane) for lane in lanes)
     if first is None or second is None or not first < second:
@@ -199,7 +209,7 @@ def _are_started_together(judged: Judged, earlier: OpId, later: OpId) -> bool:
     starts = judged.op(first), judged.op(second)
     if starts[0].lane != starts[1].lane or starts[0].at.call != starts[1].at.call:
         return False
-    if judged.trace.calls_unseen(first, later):
+    if judged.trace.calls_unseen(first, later) or any(first < one <= later for one in judged.trace.asking):
         return False
     starter = starts[0].lane
     waits = judged.numbers(Barrier, HostWait, Join, *_HOST_SYNCS, first=first, before=later)
@@ -209,6 +219,13 @@ def _are_started_together(judged: Judged, earlier: OpId, later: OpId) -> bool:
         else judged.op(number).lane in lanes
         for number in waits
     )
+
+
+def _regions(judged: Judged, number: OpId, buffer: BufferId) -> list[Region]:
+    """The parts of some memory that an op touches, other than all of it."""
+    op = judged.op(number)
+    accesses = op.accesses if isinstance(op, (Launch, Copy, HostAccess)) else ()
+    return [access.region for access in accesses if access.buffer == buffer and access.region]
 
 
 def _signals(judged: Judged, first: OpId, before: OpId) -> Iterator[HostSignal]:

@@ -161,8 +161,6 @@ BEGINS_BLOCK = ("__enter__", "__aenter__")
 
 TAKES_ONE = frozenset({"pop", "popleft"})
 """Methods of lists and deques that take an element out."""
-PUTS_ONE = frozenset({"append", "appendleft"})
-"""Methods of lists and deques, and of nothing else, that put an element in."""
 TAKES_KEY = frozenset({"get", "pop", "setdefault", "__getitem__"})
 """Methods of containers whose first argument is the key of an element."""
 

@@ -40,12 +40,17 @@ def _imported(tree: Tree, path: Path, data: bytes) -> Iterator[str]:
     for module, taken in imports(data):
         name = module.lstrip(".")
         if above := len(module) - len(name):
-            name = ".".join([*package[: len(package) - above + 1], *([name] if name else [])])
+            name = ".".join([*package[: max(len(package) - above + 1, 0)], *([name] if name else [])])
         yield name
         yield from (f"{name}.{part}" for part in taken)
 
 
 def _touches_gpu(tree: Tree, name: str) -> bool:
     place = tree.named.place(name)
-    data = tree.data(place[1]) if place is not None else None
-    return data is not None and may_touch_gpu(data)
+    if place is None:
+        return False
+    path = place[1]
+    if path not in tree.touching:
+        data = tree.data(path)
+        tree.touching[path] = data is not None and may_touch_gpu(data)
+    return tree.touching[path]

@@ -41,6 +41,8 @@ class Tree:
     """Characters of the modules that were indexed and not forgotten, by their names."""
     looked: Looked = field(init=False)
     """Functions of indexed modules whose code was looked at."""
+    touching: dict[Path, bool] = field(default_factory=dict)
+    """Whether files that others import can hold GPU work, as far as somebody has asked."""
     _parsed: set[Path] = field(default_factory=set)
     """Files that were parsed for an index: why one could not be is noted."""
     _texts: dict[Path, str | None] = field(default_factory=dict)

@@ -413,6 +413,8 @@ class Trace:
     """Whether a test has told that somebody captures what runs: ``is_current_stream_capturing()``."""
     unseen: tuple[int, ...] = ()
     """In front of which ops calls of unseen code stand, made for what they do: ``backend.finish()``."""
+    asking: tuple[int, ...] = ()
+    """In front of which ops a thread asks for what another one may tell: in a loop, or a block not known."""
     contradicted: frozenset[BufferId] = frozenset()
     """Memory of which the path has answered a test wrongly: ``isinstance(out, dict)`` was taken to be false,
     and then somebody takes ``out["logits"]``. No run of the code is like that."""

@@ -144,8 +144,8 @@ _NEAR = (-1, 0, 1, 2)
 def bounds_of(m: Machine, left: Symbol, right: Symbol) -> dict[Symbol, frozenset[str]]:
     """What the path has asked of a number and other numbers tells of it and this one.
 
-    ``streams = [...] if lanes > 1 else None``, and then ``if lanes == 0``: it is not. What is compared with
-    two whole numbers, of which one follows the other, is a whole number: ``if lanes >= 2``.
+    ``streams = [...] if lanes > 1 else None``, and then ``if lanes == 0``: it is not. A whole number is 2 or
+    more then: ``if min(len(lanes), rows) >= 2``.
     """
     found: dict[Symbol, frozenset[str]] = {}
     number = symbols.number(right)
@@ -154,16 +154,27 @@ def bounds_of(m: Machine, left: Symbol, right: Symbol) -> dict[Symbol, frozenset
     for other in _NEAR:
         if other != number:
             for asked, left_open in asked_of(m, "==", left, symbols.constant(other)).items():
-                found[asked] = _seen_from(left_open, number - other)
+                found[asked] = _seen_from(left_open, number - other, whole=_is_whole(left))
     return found
 
 
-def _seen_from(left_open: frozenset[str], far: int) -> frozenset[str]:
+def _is_whole(symbol: Symbol) -> bool:
+    """Whether something is a whole number, by what computes it."""
+    match symbol:
+        case symbols.Call(symbols.Name("len" | "round" | "math.ceil" | "math.floor")) | symbols.Binary("//"):
+            return True
+        case symbols.Call(symbols.Name("min" | "max"), args):
+            return any(map(_is_whole, args))
+        case _:
+            return False
+
+
+def _seen_from(left_open: frozenset[str], far: int, *, whole: bool) -> frozenset[str]:
     """The orders of something and a second number, by those of it and a first one, so ``far`` below that."""
     this_side, beyond = ("<", ">") if far > 0 else (">", "<")
     if beyond not in left_open:
         return frozenset(this_side)
-    return _ANY - {this_side} if abs(far) == 1 and left_open == {beyond} else _ANY
+    return _ANY - {this_side} if whole and abs(far) == 1 and left_open == {beyond} else _ANY
 
 
 def by_order(op: str, left_open: Iterable[frozenset[str]]) -> bool | None:

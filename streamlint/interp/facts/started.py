@@ -48,9 +48,9 @@ def starting(module: ir.Module) -> Iterator[ir.FunctionDecl]:
 
 def _imported(project: Project, module: ir.Module) -> Iterator[Value]:
     for one in module.imports:
-        if one.attribute is None:
+        if one.attribute in (None, "*"):
             yield project.path(one.module)
-        elif one.attribute != "*":
+        else:
             yield project.path(f"{one.module}.{one.attribute}")
 
 

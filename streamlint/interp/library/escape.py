@@ -196,10 +196,18 @@ def events_in(m: Machine, values: Iterable[Value]) -> list[EventId]:
 
 
 def written_by_graphs(m: Machine, values: Iterable[Value]) -> set[BufferId]:
-    """The memory that graphs which a call receives write when they are launched: it can launch them first."""
+    """The memory that graphs which a call receives write when they are launched, and nothing has used since.
+
+    Whoever gets both can launch the graph first.
+    """
     graphs = {value.id for value in _reached(m, values) if isinstance(value, GraphV)}
-    ends = (op for op in m.ops if isinstance(op, EndCapture) and op.graph in graphs) if graphs else ()
-    return {access.buffer for op in ends for access in op.writes}
+    written: set[BufferId] = set()
+    for op in m.ops if graphs else ():
+        if isinstance(op, EndCapture) and op.graph in graphs:
+            written |= {access.buffer for access in op.writes}
+        elif isinstance(op, (Launch, Copy)):
+            written -= {access.buffer for access in op.accesses}
+    return written
 
 
 _Orders: TypeAlias = StreamV | EventV | GraphV | HeapV

@@ -88,6 +88,9 @@ def method(
         count = len([*_signals(m, cleared.id)])
         m.monitors[value.id] = replace(cleared, cleared_after=count)
     else:
+        if name in host.WAITS[kind]:
+            # if lock.acquire(blocking=False): what follows may have been waited for.
+            m.asking.append(len(m.ops))
         return m.result(name, span)
     return NONE if kind is not MonitorKind.FLAG else m.fresh(name, span)
 

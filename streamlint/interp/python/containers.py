@@ -37,7 +37,6 @@ from streamlint.interp.state import (
     strides,
     symbols,
 )
-from streamlint.interp.state.ends import PathEnds
 from streamlint.interp.state.numbers import behind, linear
 from streamlint.interp.state.values import (
     NONE,
@@ -252,9 +251,6 @@ def index(m: Machine, value: Value, at: Value, span: Span) -> Value:
             return devices.numbered(i)
         case ConstV(str() as text), ConstV(int() as i) if -len(text) <= i < len(text):
             return ConstV(text[i])
-        case ConstV(None), _:
-            m.uses_none = True
-            raise PathEnds
         case _:
             return m.fresh("item", span)
 

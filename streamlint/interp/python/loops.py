@@ -411,6 +411,9 @@ def _while(m: Machine, s: ir.While, fed: _Fed) -> bool:
     if asks_threads and while_loops.is_idle(s):
         escape.barrier(m, escape.all_streams(m), s.span, "the loop", Doubt.THREADS)
     begin = len(m.ops)
+    if m.lane != MAIN_LANE and not endless:
+        # while state["turn"] != me: pass, in a thread: another one may say when to go on.
+        m.asking.append(begin)
     turns = _passes(m, s, max(turns_for(m, s), _known_in(m, s.test)) if s.body else 1)
     passes, done = _Passes(m), 0
     while True:

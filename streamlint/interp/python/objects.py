@@ -136,10 +136,10 @@ def attribute(m: Machine, value: Value, name: str, span: Span) -> Value:
         case FuncV() if (kept := m.roles.get(symbols.Attr(symbol_of(value), name))) is not None:
             return kept
         case _:
-            if value == NONE:
+            m.uses_none |= value == NONE
+            if value == NONE and (name in models.RAW_HANDLES or m.left_none == m.steps):
                 # self.side.wait_stream(stream), where nobody has set a stream: that raises an error. What is
                 # behind it runs where somebody has.
-                m.uses_none = True
                 raise PathEnds
             return MethodV(value, name)
 
@@ -218,7 +218,9 @@ def _instance_attribute(m: Machine, value: HeapV, name: str, span: Span) -> Valu
                 variables.add_stream_elements(m, value, held.cls, name, inside)
             variables.add_sample(m, m.project.ancestors(held.cls)[0], name, inside)
         elif held.attrs[name] == NONE and held.cls is not None:
-            return _set_since(m, value, held.cls, name)
+            found = _set_since(m, value, held.cls, name)
+            if found == NONE and set_before.by_methods(m, held.cls, name):
+                m.left_none = m.steps
         return found
     if held.cls is None:
         waited = threads.is_thread(m, value) or value.id in m.monitors

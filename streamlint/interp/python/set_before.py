@@ -39,6 +39,11 @@ def by_others(m: Machine, cls: ir.ClassDecl, name: str) -> bool:
     return not _setters(m, cls, name) and any(name in _used(m, one) for one in m.project.ancestors(cls)[0])
 
 
+def by_methods(m: Machine, cls: ir.ClassDecl, name: str) -> bool:
+    """Whether a method other than the constructor sets an attribute."""
+    return bool(_setters(m, cls, name))
+
+
 def _setters(m: Machine, cls: ir.ClassDecl, name: str) -> set[str]:
     """The methods that assign an attribute, other than constructors."""
     methods = (decl for one in m.project.ancestors(cls)[0] for decl in one.methods.values())

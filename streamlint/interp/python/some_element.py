@@ -105,11 +105,24 @@ def _is_for_others(m: Machine, held: HeapObject) -> bool:
     """Whether what stood in a list at first only keeps places, at the first of which something stands by now.
 
     ``parts = [None] * n``, ``parts[i] = rows[i] * 2`` for all ``i``, and then ``[torch.cat(parts[i]) for i in
-    range(n)]``; or lists of such places.
+    range(n)]``; or lists of such places. Not where the first one was put there by itself.
     """
-    sample = held.sample
+    sample, first = held.sample, held.extra.get(FIRST)
+    second = held.extra.get(symbols.constant(1))
     places = sample == NONE or (isinstance(sample, HeapV) and m.heap[sample.id].shape is Shape.LIST)
-    return places and FIRST in held.extra and held.extra[FIRST] != sample
+    return places and first is not None and second is not None and _are_made_alike(m, first, second)
+
+
+def _are_made_alike(m: Machine, one: Value, other: Value) -> bool:
+    """Whether one statement has made both, or what is in both."""
+    match one, other:
+        case BufferV(), BufferV():
+            return m.buffers[one.id].span == m.buffers[other.id].span
+        case HeapV(), HeapV():
+            left, right = m.heap[one.id].extra.get(FIRST), m.heap[other.id].extra.get(FIRST)
+            return left is not None and right is not None and _are_made_alike(m, left, right)
+        case _:
+            return False
 
 
 def _filled(m: Machine, held: HeapObject) -> HeapV | None:

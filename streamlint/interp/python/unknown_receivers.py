@@ -41,7 +41,6 @@ from streamlint.interp.state.values import (
     DeviceV,
     EventV,
     Flavor,
-    HeapV,
     MethodV,
     SymV,
     Value,
@@ -67,8 +66,6 @@ def method(
 ) -> Value:
     """A method of an unknown value: names that only one kind of object has show what it is."""
     torch_modules.shows(m, receiver, name)
-    if (held := _as_list(m, receiver, name, args, kwargs)) is not None:
-        return m.python.call(m, MethodV(held, name), args, kwargs, span)
     if name in python.TAKES_ONE and all(isinstance(arg, ConstV) for arg in args):
         emptied.took(m, receiver.symbol)
     if name in torch_model.MODULE_RETURNS_SELF and (
@@ -101,22 +98,6 @@ def _method(
     stored = [value for key, value in m.roles.items() if symbols.is_under(key, receiver.symbol)]
     holds = (*receiver.holds, *stored)
     return unresolved.opaque(m, symbols.Attr(receiver.symbol, name), args, kwargs, span, holds=holds)
-
-
-def _as_list(
-    m: Machine, receiver: SymV, name: str, args: list[Value], kwargs: dict[str, Value]
-) -> HeapV | None:
-    """A list that a class out of sight has made: ``self.pages.append(page)``.
-
-    ``class Cache(DynamicCache)``: it holds what the methods put there, and who asks for an element gets one
-    of these.
-    """
-    if name not in python.PUTS_ONE or len(args) != 1 or kwargs or receiver.symbol not in m.owners:
-        return None
-    made = m.new_list([])
-    m.heap[made.id].symbol = receiver.symbol
-    m.roles[receiver.symbol] = made
-    return made
 
 
 def _is_own(m: Machine, receiver: SymV, name: str, span: Span) -> bool:

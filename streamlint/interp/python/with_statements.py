@@ -19,7 +19,7 @@ from streamlint.interp.state.values import (
     Value,
 )
 from streamlint.models.torch import WITHOUT_GRADIENTS
-from streamlint.trace import MonitorKind
+from streamlint.trace import MAIN_LANE, MonitorKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,6 +69,9 @@ def run_with(m: Machine, items: Sequence[ir.WithItem], body: Sequence[ir.Stmt]) 
             # What a call makes, nobody else can hold.
             may_lock = isinstance(value, SymV) and not isinstance(item.context, ir.Call)
             m.blocks_of += may_lock
+            if isinstance(value, SymV) and m.lane != MAIN_LANE:
+                # with guard: page.add_(part), in a thread: it may be a lock that others hold.
+                m.asking.append(len(m.ops))
             try:
                 with lifetime.holding(m, value), saved_hooks.entered(m, value):
                     run_with(m, rest, body)

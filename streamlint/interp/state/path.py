@@ -167,6 +167,7 @@ class Path:
     assumed_device: bool = False
     """As in ``Trace``, and so is ..."""
     unseen: list[int] = field(default_factory=list)
+    asking: list[int] = field(default_factory=list)
     allocator: Value = NONE
     """What gives CuPy's arrays their memory, where the code has chosen it."""
     default_device: Value = NONE
@@ -192,6 +193,8 @@ class Path:
     life: Lifetimes = field(default_factory=Lifetimes)
     uses_none: bool = False
     """A member of ``None`` was used: something that sets the variable must have been called before."""
+    left_none: int = -1
+    """At which step code last read an attribute that is ``None`` until some method has set it."""
     covered: set[str] = field(default_factory=set)
     """Qualified names of functions that were run."""
     constructed: set[int] = field(default_factory=set)

@@ -32,6 +32,7 @@ def trace_of(m: Machine) -> Trace:
         assumed_device=m.assumed_device,
         run_by_several=m.run_by_several,
         unseen=tuple(m.unseen),
+        asking=tuple(m.asking),
         left_elements=m.left_elements,
         flags=frozenset(_flags(m)),
         is_captured=any(
