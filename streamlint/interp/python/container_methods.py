@@ -297,8 +297,7 @@ def _any_key(m: Machine, table: HeapV) -> Value:
 def _may_hit(m: Machine, held: HeapObject, owner: HeapV, at: Value) -> bool:
     """Whether an unknown key is taken to be one of those stored; that it is none is explored first.
 
-    ``group = self.groups.get(layer)``, then ``if group:``. A lazily made stream is made for each key. Not of
-    parameters of one module.
+    ``group = self.groups.get(layer)``, then ``if group:``. A lazily made stream is made for each key.
     """
     sought = symbol_of(at)
     if isinstance(at, ConstV) or all(keys.are_two(m, sought, key) for key in held.entries):
@@ -306,8 +305,7 @@ def _may_hit(m: Machine, held: HeapObject, owner: HeapV, at: Value) -> bool:
     key = symbols.Compare("in", symbol_of(at), symbol_of(owner))
     orders = any(isinstance(value, (StreamV, EventV)) for value in held.entries.values())
     relevant = orders and m.frame.touches and not m.constructing
-    alike = any(keys.are_of_modules(m, sought, one) for one in held.entries)
-    return m.oracle.choose(key, f"{told(at)} is a key", default=0 if alike else 1, relevant=relevant) == 0
+    return m.oracle.choose(key, f"{told(at)} is a key", default=1, relevant=relevant) == 0
 
 
 def _extend(m: Machine, receiver: HeapV, source: Value) -> Value:
@@ -381,7 +379,12 @@ def _pop(m: Machine, held: HeapObject, receiver: HeapV, name: str, args: list[Va
             return found
         if len(args) == 2 and not held.open:
             # handle = self.handles.pop(param, None), and then: if handle is not None: handle.wait()
-            return keys.first_of(m, held, key) if _may_hit(m, held, receiver, args[0]) else args[1]
+            meant = keys.of_one_module(m, held, key)
+            asked = symbols.Compare("in", key, symbol_of(receiver))
+            if meant is not None and m.oracle.choose(asked, f"{told(args[0])} is a key") == 0:
+                held.keys.pop(meant)
+                return held.entries.pop(meant)
+            return args[1]
         return some_element.found(m, held, receiver, key)
     if held.items:
         first = name == "popleft" or (bool(args) and args[0] == ConstV(0))

@@ -156,11 +156,12 @@ def taken(m: Machine, held: HeapObject, sought: Symbol) -> Value | None:
     return found
 
 
-def first_of(m: Machine, held: HeapObject, sought: Symbol) -> Value:
-    """Takes out the first entry whose key may be the one that is asked for, of which there are some."""
-    key = next(key for key in held.entries if not are_two(m, key, sought))
-    held.keys.pop(key, None)
-    return held.entries.pop(key)
+def of_one_module(m: Machine, held: HeapObject, sought: Symbol) -> Symbol | None:
+    """The first key that may be the parameter that is asked for, which was listed in another way.
+
+    ``handles[p]`` of ``net.parameters()``, and ``handles.pop(net.head.weight, None)``.
+    """
+    return next((key for key in held.entries if _are_of_modules(m, key, sought)), None)
 
 
 def are_two(m: Machine, one: Symbol, other: Symbol) -> bool:
@@ -184,13 +185,10 @@ def are_two(m: Machine, one: Symbol, other: Symbol) -> bool:
             return False
 
 
-def are_of_modules(m: Machine, one: Symbol, other: Symbol) -> bool:
-    """Whether two keys are parameters that were listed in two ways, so that one may be the other.
-
-    ``handles[p]`` of ``net.parameters()``, and ``handles.pop(net.head.weight, None)``.
-    """
+def _are_of_modules(m: Machine, one: Symbol, other: Symbol) -> bool:
     places = stored.before(m, one), stored.before(m, other)
     if not all(module_memory.has(m, place) for place in places):
         return False
     listed = [place.of for place in places if isinstance(place, symbols.Item)]
-    return len(listed) < len(places) or listed[0] is not listed[1]
+    # Not head.weight and head.bias, nor two that were listed one behind the other.
+    return len(listed) == 1 or (len(listed) == len(places) and listed[0] is not listed[1])
