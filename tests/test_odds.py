@@ -42,6 +42,14 @@ def apart():
     return y.sum().item()
 
 
+def back():
+    side = torch.cuda.Stream()
+    x = torch.ones(N, device="cuda") + 1
+    side.wait_stream(torch.cuda.current_stream())
+    y = doubled(x, side)
+    return y.sum().item()
+
+
 def together():
     side = torch.cuda.Stream()
     z = raced(torch.ones(N, device="cuda"), side)
@@ -63,6 +71,16 @@ def _found(folder: Path, code: str) -> dict[tuple[str, int], Confidence]:
 def test_what_two_files_do_together_is_possible(tmp_path: Path) -> None:
     (tmp_path / "helper.py").write_text(HELPER, encoding="utf-8")
     (tmp_path / "program.py").write_text(PROGRAM, encoding="utf-8")
+    assert _found(tmp_path, "SL101")["back", 2] is Confidence.POSSIBLE
+
+
+def test_what_is_handed_down_and_used_too_early_in_that_call_is_not_far(tmp_path: Path) -> None:
+    """All that could order the two stands between them, and is seen."""
+    (tmp_path / "helper.py").write_text(HELPER, encoding="utf-8")
+    (tmp_path / "program.py").write_text(PROGRAM, encoding="utf-8")
+    assert _found(tmp_path, "SL101")["doubled", 2] is Confidence.CERTAIN
+    unseen = "import other\n" + PROGRAM.replace("    y = doubled", "    other.finish()\n    y = doubled")
+    (tmp_path / "program.py").write_text(unseen, encoding="utf-8")
     assert _found(tmp_path, "SL101")["doubled", 2] is Confidence.POSSIBLE
 
 
@@ -347,7 +365,8 @@ def apart(rows):
 def test_what_enters_a_stream_for_itself_stands_where_it_is_called(tmp_path: Path) -> None:
     (tmp_path / "waits.py").write_text(WAITS, encoding="utf-8")
     (tmp_path / "program.py").write_text(WAITS_USER, encoding="utf-8")
-    assert set(_found(tmp_path, "SL101").values()) == {Confidence.POSSIBLE}
+    found = _found(tmp_path, "SL101")
+    assert {sure for (function, _), sure in found.items() if function == "apart"} == {Confidence.POSSIBLE}
 
 
 CAPTURE = """
