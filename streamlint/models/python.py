@@ -46,6 +46,11 @@ GIVES_NUMBER = frozenset(
 )
 """``int(rate * seconds)`` is a number or a text, whatever it was computed from; it is never ``None``."""
 
+GIVES_WHOLE = frozenset({"len", "round", "math.ceil", "math.floor"})
+"""What gives a whole number ..."""
+GIVES_ONE_OF = frozenset({"min", "max"})
+"""... and what gives one of those that it is given."""
+
 TEXT_METHODS = frozenset(
     name for cls in (str, bytes) for name in dir(cls) if not name.startswith("_")
 ) - frozenset(("center", "ljust", "rjust", "zfill", "expandtabs"))

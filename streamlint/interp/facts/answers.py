@@ -30,7 +30,7 @@ from streamlint.interp.state.values import (
     TupleV,
     Value,
 )
-from streamlint.models import torch
+from streamlint.models import python, torch
 from streamlint.models.cuda_runtime import SUCCESS_NAMES
 
 if TYPE_CHECKING:
@@ -161,10 +161,12 @@ def bounds_of(m: Machine, left: Symbol, right: Symbol) -> dict[Symbol, frozenset
 def _is_whole(symbol: Symbol) -> bool:
     """Whether something is a whole number, by what computes it."""
     match symbol:
-        case symbols.Call(symbols.Name("len" | "round" | "math.ceil" | "math.floor")) | symbols.Binary("//"):
+        case symbols.Binary("//"):
             return True
-        case symbols.Call(symbols.Name("min" | "max"), args):
-            return any(map(_is_whole, args))
+        case symbols.Call(symbols.Name(called), args):
+            return called in python.GIVES_WHOLE or (
+                called in python.GIVES_ONE_OF and any(map(_is_whole, args))
+            )
         case _:
             return False
 
