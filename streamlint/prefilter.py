@@ -59,16 +59,10 @@ def _has_stream_word(data: bytes) -> bool:
     )
 
 
-_STARTS = (b"Thread(", b"ThreadPoolExecutor(", b"ThreadPool(", b".start()")
 _IMPORTS = re.compile(
     rb"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]+([(][^()]*[)]|[^\n]*)|import[ \t]+([^\n]*))",
     re.MULTILINE,
 )
-
-
-def may_start_threads(data: bytes) -> bool:
-    """Whether a file may start threads that run code of other files."""
-    return any(word in data for word in _STARTS)
 
 
 def imports(data: bytes) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -25,12 +25,13 @@ COMMANDS = {*TEXT, "trace", "run", "settings", "output"}
 MAY_IMPORT: dict[str, set[str]] = {
     "frozen": set(),
     "source": set(),
+    "names": set(),
     "trace": {"source"},
     "witness": set(),
     "ir": {"source"},
     "finding": {"source", "trace"},
     # The analysis: text -> IR -> trace -> order -> findings.
-    "lower": {"ir", "parsing", "source"},
+    "lower": {"ir", "names", "parsing", "source"},
     "models": {"trace", "source"},
     "interp": {"ir", "models", "trace", "source"},
     "order": {"trace", "source"},
@@ -65,6 +66,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "lower",
         "ir",
         "models",
+        "names",
         "interp",
         "judging",
         "fixes",

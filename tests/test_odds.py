@@ -68,9 +68,57 @@ def _found(folder: Path, code: str) -> dict[tuple[str, int], Confidence]:
     }
 
 
-def test_what_two_files_do_together_is_possible(tmp_path: Path) -> None:
+WRITER = """
+import torch
+
+
+class Pool:
+    def __init__(self, n):
+        self.side = torch.cuda.Stream()
+        self.pages = torch.zeros(n, device="cuda")
+
+    def write(self, rows):
+        self.side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.side):
+            self.pages.copy_(rows)
+            rows.record_stream(self.side)
+"""
+KEEPER = """
+import torch
+from pool import Pool
+
+
+class Keeper:
+    def __init__(self, n):
+        self.pool = Pool(n)
+
+    def put(self, rows):
+        self.pool.write(rows * 2)
+
+    def take(self):
+        return self.pool.pages.sum().item()
+
+    def lane(self):
+        return torch.cuda.current_stream()
+"""
+
+
+def test_what_two_files_do_together_in_several_calls_is_possible(tmp_path: Path) -> None:
+    """What orders two calls may stand in a third file."""
+    (tmp_path / "pool.py").write_text(WRITER, encoding="utf-8")
+    (tmp_path / "keeper.py").write_text(KEEPER, encoding="utf-8")
+    assert set(_found(tmp_path, "SL101").values()) == {Confidence.POSSIBLE}
+    in_one = KEEPER.replace("self.pool.write(rows * 2)", "self.pool.write(rows * 2)\n        self.take()")
+    (tmp_path / "keeper.py").write_text(in_one, encoding="utf-8")
+    assert Confidence.LIKELY in _found(tmp_path, "SL101").values()
+
+
+def test_what_a_call_gives_and_is_used_too_early_behind_it_is_not_far(tmp_path: Path) -> None:
     (tmp_path / "helper.py").write_text(HELPER, encoding="utf-8")
     (tmp_path / "program.py").write_text(PROGRAM, encoding="utf-8")
+    assert _found(tmp_path, "SL101")["back", 2] is Confidence.CERTAIN
+    unseen = "import other\n" + PROGRAM.replace("    return y.sum", "    other.finish()\n    return y.sum")
+    (tmp_path / "program.py").write_text(unseen, encoding="utf-8")
     assert _found(tmp_path, "SL101")["back", 2] is Confidence.POSSIBLE
 
 
@@ -229,10 +277,13 @@ def refill(rows):
 """
 
 
-def test_memory_of_the_other_file_is_its_business(tmp_path: Path) -> None:
+def test_memory_of_the_other_file_is_its_business_but_for_one_call_that_is_seen(tmp_path: Path) -> None:
     (tmp_path / "pool.py").write_text(POOL, encoding="utf-8")
     (tmp_path / "program.py").write_text(POOL_USER, encoding="utf-8")
-    assert set(_found(tmp_path, "SL102").values()) == {Confidence.POSSIBLE}
+    assert set(_found(tmp_path, "SL102").values()) == {Confidence.CERTAIN}
+    unseen = "import other\n" + POOL_USER.replace("    pool.write", "    other.wait(pool)\n    pool.write")
+    (tmp_path / "program.py").write_text(unseen, encoding="utf-8")
+    assert set(_found(tmp_path, "SL102").values()) <= {Confidence.POSSIBLE}
 
 
 COPIES = """
@@ -366,7 +417,7 @@ def test_what_enters_a_stream_for_itself_stands_where_it_is_called(tmp_path: Pat
     (tmp_path / "waits.py").write_text(WAITS, encoding="utf-8")
     (tmp_path / "program.py").write_text(WAITS_USER, encoding="utf-8")
     found = _found(tmp_path, "SL101")
-    assert {sure for (function, _), sure in found.items() if function == "apart"} == {Confidence.POSSIBLE}
+    assert {sure for (function, _), sure in found.items() if function == "apart"} == {Confidence.LIKELY}
 
 
 CAPTURE = """

@@ -100,7 +100,9 @@ class FunctionDecl:
     stored: frozenset[str]
     """Attributes that it assigns, of whatever object."""
     packages: frozenset[str]
-    """The packages that it imports itself."""
+    """The packages that it imports itself ..."""
+    imports: frozenset[tuple[str, str | None]]
+    """... and the modules, with what it takes of each: None for the module."""
     text_names: frozenset[str] = field(repr=False)
     """``names``, for who may ask without saying so."""
     text_variables: frozenset[str] = field(repr=False)

@@ -52,7 +52,7 @@ def _files(judged: Judged, problem: Problem) -> Iterator[str]:
     """
     ops = [judged.op(number) for number in (problem.earlier, problem.later) if number is not None]
     places = {op.at.span for op in ops}
-    if _is_handed_down(judged, problem):
+    if _is_in_sight(judged, problem):
         return
     yield from (note.span.path for note in problem.notes if note.span not in places)
     ways = [op.at.answerable(entered=_is_entered(judged, op)) for op in ops]
@@ -63,20 +63,20 @@ def _files(judged: Judged, problem: Problem) -> Iterator[str]:
         yield from _apart(*ways)
 
 
-def _is_handed_down(judged: Judged, problem: Problem) -> bool:
-    """Whether a function made the memory, and gives it to one that uses it too early in that very call.
+def _is_in_sight(judged: Judged, problem: Problem) -> bool:
+    """Whether all that could order the two lies between them in one call from outside, and is seen.
 
-    ``rows = torch.cat(parts)``, and ``pool.run(rows)`` of another file, on streams of the pool: all that
-    could order the two lies between them, and is seen.
+    ``rows = torch.cat(parts)``, and ``pool.run(rows)`` of another file, on streams of the pool. Or
+    ``rows = pool.bring(page)``, and ``rows.sum()``.
     """
     if problem.earlier is None or problem.buffer is None:
         return False
     earlier, later = judged.op(problem.earlier), judged.op(problem.later)
-    made = judged.trace.buffers[problem.buffer].span
-    begins = later.at.calls[: len(earlier.at.calls)] == earlier.at.calls
-    in_one_call = begins and later.at.call == earlier.at.call and later.lane == earlier.lane
-    own = made is not None and made.path == earlier.at.span.path
-    return in_one_call and own and not judged.trace.calls_unseen(problem.earlier, problem.later)
+    if later.at.call != earlier.at.call or later.lane != earlier.lane:
+        return False
+    if judged.trace.calls_unseen(problem.earlier, problem.later):
+        return False
+    return judged.trace.buffers[problem.buffer].span is not None
 
 
 def _is_entered(judged: Judged, op: Op) -> bool:

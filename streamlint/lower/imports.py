@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from streamlint import ir
+from streamlint import ir, names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +38,7 @@ def _from_import(
     """One name of ``from <level dots><module> import attribute as alias``.
 
     ``from . import x`` in a module that stands in no package binds the sibling module ``x``. Dots
-    that lead above the top package stay in the module's text: no module has such a name.
+    that lead above the root stay in the module's text: no module has such a name.
     """
     absolute = absolute_module(source, level, module)
     if not absolute:
@@ -53,7 +53,5 @@ def absolute_module(source: SourceText, level: int, module: str) -> str:
     parts = source.module.split(".") if source.module else []
     if not source.is_package:
         parts = parts[:-1]
-    if level - 1 > len(parts):
-        return "." * level + module
-    kept = parts[: len(parts) - (level - 1)]
-    return ".".join([*kept, module] if module else kept)
+    found = names.relative(parts, source.path, level, module)
+    return "." * level + module if found is None else found

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from streamlint import ir
 from streamlint.frozen import frozen
 from streamlint.lower.header import header
-from streamlint.lower.imports import lower_imports
+from streamlint.lower.imports import absolute_module, lower_imports
 from streamlint.lower.kept import Lowered
 from streamlint.lower.outline import Looked, Noted, digest, in_tables, outside
 from streamlint.lower.scan import (
@@ -144,6 +144,9 @@ class _Indexer:
             keywords=words.keywords,
             stored=words.stored,
             packages=words.packages,
+            imports=frozenset(
+                (absolute_module(source, level, module), taken) for level, module, taken in words.imported
+            ),
             text_names=words.names,
             text_variables=words.variables,
             load=Noted(lazy, source.module, digest(prefix + node.name, str(first), *text), self.looked),

@@ -45,6 +45,8 @@ class Words(NamedTuple):
     """Attributes that are assigned, of whatever."""
     packages: frozenset[str] = frozenset()
     """The packages that it imports."""
+    imported: frozenset[tuple[int, str, str | None]] = frozenset()
+    """What it imports: the dots before a module, the module, and what is taken of it."""
 
 
 def scan(root: ast.AST) -> Words:
@@ -101,18 +103,19 @@ def scan(root: ast.AST) -> Words:
         variables - words - keywords,
         frozenset(keywords - words - (used - variables)),
         frozenset(node.attr for node in attributes if type(node.ctx) is ast.Store),
+        frozenset(module.partition(".")[0] for level, module, _ in _imported(noted) if not level),
         frozenset(_imported(noted)),
     )
 
 
-def _imported(nodes: Iterable[ast.AST]) -> Iterator[str]:
+def _imported(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str, str | None]]:
     """``cupy`` of ``import cupy as cp``, also where a function does so."""
     for node in nodes:
         match node:
             case ast.Import(names):
-                yield from (alias.name.partition(".")[0] for alias in names)
-            case ast.ImportFrom(module=str() as module, level=0):
-                yield module.partition(".")[0]
+                yield from ((0, alias.name, None) for alias in names)
+            case ast.ImportFrom(module=module, names=names, level=level):
+                yield from ((level, module or "", alias.name) for alias in names)
             case _:
                 pass
 

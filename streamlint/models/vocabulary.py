@@ -296,6 +296,26 @@ def makes_kernel() -> frozenset[str]:
 PINS = _PINS | _PINNED_BY.keys()
 
 
+_HOST = PINS | {"cpu"}
+
+
+@cache
+def _begins(imported: frozenset[str]) -> frozenset[str]:
+    names = ENTERS_STREAM | COPIES_ON_STREAM | CALLS_BACK | (KEYWORDS - _ASYNC_COPIES) | RUNS_BESIDE
+    own = {*filter(_is_compound, names), *(ENTERS_STREAM | COPIES_ON_STREAM)}
+    return frozenset(name for name in own if _is_compound(name) or _WHOSE.get(name, imported) & imported)
+
+
+def begins(imported: frozenset[str], names: frozenset[str]) -> bool:
+    """Whether code with these names may begin what goes on when it is done, in a module with these imports.
+
+    What is copied to a device on the stream that is current, the next on that stream finds; the host does not
+    wait for what is copied to it: ``x.to("cpu", non_blocking=True)``.
+    """
+    to_host = not _ASYNC_COPIES.isdisjoint(names) and not _HOST.isdisjoint(names)
+    return to_host or not _begins(imported).isdisjoint(names)
+
+
 def _makes_work(api: Api) -> bool:
     return any(isinstance(effect, fx.Makes) and effect.path in _WORKERS for effect in api.effects)
 

@@ -6,9 +6,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from streamlint.files import UnreadableError, read
 from streamlint.finding import Report, Statistics
-from streamlint.prefilter import may_start_threads, may_touch_gpu
 from streamlint.run.results import FileResult, Settings
 from streamlint.run.stop import Stopped
 
@@ -47,27 +45,25 @@ def analyze(  # noqa: PLR0913
     Raises ``Stopped``, with what was found so far, on a signal that ends the run.
     """
     wanted = list(dict.fromkeys(focus if focus is not None else files))
+    from streamlint.run.tree import Tree
+
+    tree = Tree(root, tuple(files), overlay or {}, settings.max_file_bytes, warm)
     memory = None
-    if cache is not None and not settings.evidence and not _is_plain(wanted):
+    if cache is not None and not settings.evidence and not _is_plain(tree, wanted):
         from streamlint.run.memory import Memory
 
         memory = Memory(cache, root, files, settings, overlay, warm)
         report = memory.report(wanted, root)
         if report is not None:
             return report
-    from streamlint.run.tree import Tree
-
-    tree = Tree(root, tuple(files), overlay or {}, settings.max_file_bytes, warm)
     return _Analysis(tree, settings, wanted, progress, memory).report()
 
 
-def _is_plain(wanted: Sequence[Path]) -> bool:
+def _is_plain(tree: Tree, wanted: Sequence[Path]) -> bool:
     """Whether it is one file without GPU code: it is looked at sooner than what is known of it."""
-    try:
-        data = read(wanted[0]) if len(wanted) == 1 else None
-        return data is not None and not (may_touch_gpu(data) or may_start_threads(data))
-    except UnreadableError:
-        return False
+    from streamlint.run.plain import of_plain_file
+
+    return len(wanted) == 1 and of_plain_file(tree, wanted[0]) is not None
 
 
 @dataclass(slots=True)

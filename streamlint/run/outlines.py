@@ -22,7 +22,10 @@ def outline(module: ir.Module) -> bytes:
         sets = (decl.used, decl.members, decl.called, decl.own, decl.globals, decl.entered)
         more = (decl.keywords & decl.used, decl.stored, decl.packages, flags)
         given = [(name, sorted(sources)) for name, sources in decl.given]
-        found.update(repr((decl.qualname, [sorted(each) for each in (*sets, *more)], given)).encode())
+        imports = sorted(decl.imports, key=repr)
+        found.update(
+            repr((decl.qualname, [sorted(each) for each in (*sets, *more)], given, imports)).encode()
+        )
     return found.digest()
 
 

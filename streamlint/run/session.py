@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections import Counter, defaultdict
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from streamlint import ir, notebook
 from streamlint.finding import OF_FIXES, Confidence, Finding, LeftOut, SourceError, Statistics
 from streamlint.frozen import replace
 from streamlint.interp.entries import methods, starts
-from streamlint.interp.facts import started, text_order, touching
+from streamlint.interp.facts import text_order, touching
 from streamlint.interp.state.budgets import Budgets, FileCut, OutOfResources
 from streamlint.interp.state.project import Project
 from streamlint.judging import words
@@ -31,17 +31,13 @@ from streamlint.run.tree import Tree
 from streamlint.run.warm import Ran
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from streamlint.fixes.plans import Plans
     from streamlint.interp.entries.runs import Run
     from streamlint.run.searches import Search
     from streamlint.source import Span
-    from streamlint.trace import StreamKind
-
-_Runs: TypeAlias = "Callable[[Project, ir.Module, StreamKind, frozenset[str] | None], Iterator[Run]]"
-"""What is run of a module."""
 
 MOST_INDEXED = 8_000_000
 """Characters of source that are kept indexed from file to file ..."""
@@ -148,11 +144,9 @@ class Session:
         module = self.module(path)
         if module is None:
             return FileResult(errors=self.tree.errors_of(path), reads=self._reads())
-        if starts.mentions_streams(self.project, module):
-            return self._analyzed(path, module, only, starts.module_runs)
-        if started.brings_together(self.project, module):
-            return self._analyzed(path, module, only, starts.thread_runs)
-        return FileResult(reads=self._reads())
+        if starts.worth_running(self.project, module) is None:
+            return FileResult(reads=self._reads())
+        return self._analyzed(path, module, only)
 
     def _reads(self) -> Reads:
         return Reads(frozenset(self._looked_up), self._matching.asked, self._parts())
@@ -179,9 +173,7 @@ class Session:
             return self.tree.index(path, path.stem, is_package=path.name == "__init__.py")
         return self.project.module(name)
 
-    def _analyzed(
-        self, path: Path, module: ir.Module, only: frozenset[str] | None, runs: _Runs
-    ) -> FileResult:
+    def _analyzed(self, path: Path, module: ir.Module, only: frozenset[str] | None) -> FileResult:
         found: list[Conditional] = []
         facts = Facts()
         ran: list[Ran] = []
@@ -193,7 +185,7 @@ class Session:
         budgets = self.project.budgets = Budgets()
         cut: FileCut | None = None
         try:
-            for run in runs(self.project, module, self.settings.default_kind, only):
+            for run in starts.module_runs(self.project, module, self.settings.default_kind, only):
                 judged = list(findings_of(run, program))
                 found += judged
                 at_fault += [run] if judged else []

@@ -206,14 +206,14 @@ class Together:
     def _is_called_elsewhere(self, module: ir.Module, name: str, depth: int = CALLERS_OF_CALLERS) -> bool:
         """Whether another file that works with streams calls a function of this name: it is judged there.
 
-        ``ready.synchronize(); scorer.add(batch)``: the batch is complete. A file that names no stream is not
-        looked at by itself.
+        ``ready.synchronize(); scorer.add(batch)``: the batch is complete. A file that neither names a stream
+        nor uses what may leave work under way is not looked at by itself.
         """
         project = self.elsewhere.project
         return any(
             self._shows_arguments(other, name, depth)
             for other in project.others(self.elsewhere.matching(searches.calls(name)), module.path)
-            if starts.mentions_streams(project, other)
+            if starts.worth_running(project, other) is not None
         )
 
     def _shows_arguments(self, module: ir.Module, name: str, depth: int) -> bool:

@@ -106,6 +106,8 @@ def alone_and_in_pairs(
         first, second = pair.first, pair.second
         if first in quiet and second in quiet and not pair.of_module:
             continue
+        if among.of_others and (first not in own or second not in own):
+            continue
         # A queue that the second method takes from may have to hold more than one element.
         queues = not ir.PUTS.isdisjoint(methods.reach[first.name]) and "len" in second.called
         times = QUEUED_CALLS if queues else 1

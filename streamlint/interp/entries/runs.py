@@ -115,6 +115,8 @@ class Entry:
     """Whether the last call does nothing aside without those before it, and is no step of another method."""
     prepared: bool = False
     """Whether the calls before the last one were chosen to prepare the object for it."""
+    of_others: bool = False
+    """Whether its module names no stream, and only uses code of others that does: few paths of it are run."""
     order_in_sight: bool = False
     """Whether code of the module constructs such an object itself and calls these methods: its order of calls
     is judged where it runs."""
@@ -194,7 +196,7 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
     """Explores an entry's paths."""
     run = Run(entry)
     project.budgets.entry = entry.label
-
+    brief = entry.prepared or entry.of_others
     exploration = Exploration(
         lambda oracle: _run_path(_machine(project, entry, default_stream, oracle), entry),
         entry.paths,
@@ -206,11 +208,11 @@ def run_entry(project: Project, entry: Entry, default_stream: StreamKind) -> Run
         reach=lambda m: len(m.ops),
         outcome=lambda m: m.did,
         begun=entry.begun,
-        least=1 if entry.prepared else LEAST_PATHS,
+        least=1 if brief else LEAST_PATHS,
         seeking=bool(entry.leads_to),
         preparing=entry.prepared,
     )
-    steps, most = 0, PREPARING_STEPS if entry.prepared else LIMITS.entry_steps
+    steps, most = 0, PREPARING_STEPS if brief else LIMITS.entry_steps
     told: dict[object, list[Trace]] = {}
     for number, machine in enumerate(exploration, 1):
         steps += machine.done

@@ -7,7 +7,6 @@ function that touches streams and was reached by nobody is run by itself at the 
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from streamlint import ir
@@ -25,7 +24,7 @@ from streamlint.interp.entries import (
 from streamlint.interp.entries.construction import Construction
 from streamlint.interp.entries.progress import Told
 from streamlint.interp.entries.runs import Entry, Run, run_entry
-from streamlint.interp.facts import joins, started, touching
+from streamlint.interp.facts import brought, joins, touching
 from streamlint.interp.facts.relevance import (
     callers_first,
     is_relevant,
@@ -35,6 +34,7 @@ from streamlint.interp.facts.relevance import (
     with_those_called,
 )
 from streamlint.interp.python import registries, stmt, unseen_caller
+from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.values import FuncV
 
 if TYPE_CHECKING:
@@ -52,15 +52,18 @@ def module_runs(
     default_stream: StreamKind,
     only: frozenset[str] | None = None,
 ) -> Iterator[Run]:
-    """Runs every entry of a module, callers before helpers; with ``only``, those that have these labels."""
-    worth = relevant(project, module)
+    """Runs what of a module is worth it, callers before helpers; with ``only``, entries with these labels."""
+    worth = worth_running(project, module) or relevant(project, module)
     told = Told()
 
     def run_all(entries: Iterator[Entry]) -> Iterator[Run]:
         for entry in entries:
             if (only is not None and entry.label not in only) or told.ends_early(entry):
                 continue
-            run = run_entry(project, _leading(project, module, entry, told), default_stream)
+            wanted = (
+                replace(entry, of_others=True) if worth.of_others else _leading(project, module, entry, told)
+            )
+            run = run_entry(project, wanted, default_stream)
             told.note(run)
             yield run
             told.note_judged(run)
@@ -70,9 +73,10 @@ def module_runs(
                 told.covered.update(hooks.covered)
                 yield hooks
 
-    yield from run_all(_body_entry(module))
+    yield from run_all(_body_entry(module, worth))
     yield from run_all(_functions(project, module, worth, told, called=False))
-    yield from run_all(differentiable.steps(project, module, worth, told))
+    if not worth.of_others:
+        yield from run_all(differentiable.steps(project, module, worth, told))
     for cls in ir.all_classes(module):
         project.budgets.never_run.update((cls.qualname, why) for why in cls.unread)
     constructions = [
@@ -82,12 +86,14 @@ def module_runs(
     ]
     for construction in constructions:
         yield from run_all(methods.alone_and_in_pairs(project, module, construction, worth, told))
-        if only is None or any(methods.THEN in label for label in only):
+        if not worth.of_others and (only is None or any(methods.THEN in label for label in only)):
             # A class that a method prepares shows as well how those are called that it uses, which come next.
             yield from run_all(methods.prepared(project, module, construction, told))
     yield from run_all(_functions(project, module, worth, told, called=True))
     for construction in constructions:
         yield from run_all(methods.left(project, module, construction, told))
+        if worth.of_others:
+            continue
         if only is None or any(methods.THEN in label for label in only):
             yield from run_all(methods.replaced(project, module, construction, told))
             yield from run_all(methods.dropping(project, module, construction, told))
@@ -99,23 +105,6 @@ def module_runs(
             yield from run_all(saved.of_class(project, module, construction))
             yield from run_all(saved.given_back(project, module, construction, told))
         yield from run_all(methods.waiting(project, module, construction, told))
-
-
-def thread_runs(
-    project: Project,
-    module: ir.Module,
-    default_stream: StreamKind,
-    only: frozenset[str] | None = None,
-) -> Iterator[Run]:
-    """Runs what starts threads in a module that names no stream: its body, functions that nothing calls."""
-    told = Told()
-    starting = {module.name, *(decl.qualname for decl in started.starting(module))}
-    functions = _functions(project, module, relevant(project, module), told, called=False)
-    for entry in chain(_body_entry(module), functions):
-        if entry.label in starting and (only is None or entry.label in only):
-            run = run_entry(project, _leading(project, module, entry, told), default_stream)
-            told.note(run)
-            yield run
 
 
 def _leading(project: Project, module: ir.Module, entry: Entry, told: Told) -> Entry:
@@ -136,15 +125,29 @@ def _is_among(cls: str, labels: frozenset[str]) -> bool:
     return any(label.startswith(f"{cls}.") for label in labels)
 
 
-def mentions_streams(project: Project, module: ir.Module) -> bool:
-    """Whether any code of the module names streams or asynchronous copies unmistakably.
+def worth_running(project: Project, module: ir.Module) -> Relevant | None:
+    """What of a module is worth running; None where that is nothing.
 
-    Classes inherited from other modules are analyzed there.
+    Either its code names streams or asynchronous copies unmistakably, or it uses code of others that does.
     """
+    return project.once(_WORTH, module.name, lambda: _worth_running(project, module))
+
+
+def _worth_running(project: Project, module: ir.Module) -> Relevant | None:
+    if mentions_streams(project, module):
+        return relevant(project, module)
+    return brought.brought(project, module)
+
+
+_WORTH: Kept[str, Relevant | None] = Kept()
+
+
+def mentions_streams(project: Project, module: ir.Module) -> bool:
+    """Whether any code of the module names streams or asynchronous copies unmistakably."""
     return any(touching.surely(project, module, names) for names in touching.used_by(module))
 
 
-def _body_entry(module: ir.Module) -> Iterator[Entry]:
+def _body_entry(module: ir.Module, worth: Relevant) -> Iterator[Entry]:
     def body(m: Machine) -> None:
         env = m.frame.env
         m.frame.function = module.name
@@ -159,7 +162,7 @@ def _body_entry(module: ir.Module) -> Iterator[Entry]:
     interesting = [
         s for s in module.load_body() if not isinstance(s, (ir.Declare, ir.Import)) and not _is_constant(s)
     ]
-    if interesting:
+    if interesting and not (worth.of_others and worth.names.isdisjoint(module.body_names)):
         lines = interesting[-1].span.end_line - interesting[0].span.line + 1
         yield Entry(module.name, module.name, body, interesting[0].span, lines=lines)
 

@@ -31,6 +31,8 @@ class Relevant:
     functions: frozenset[ir.FunctionDecl]
     """Those that matter whatever they name: kernels, methods that use a queue of a thread, and those that
     run hooks."""
+    of_others: bool = False
+    """Whether the module itself names no stream, and only uses code of others that does."""
 
 
 def relevant(project: Project, module: ir.Module) -> Relevant:
@@ -58,10 +60,17 @@ def relevant(project: Project, module: ir.Module) -> Relevant:
         for cls in ir.all_classes(module)
         if any(touching.touches(project, d) for d in cls.methods.values())
     }
-    uses = [(decl, _uses(decl)) for decl in decls]
+    led = led_to(module, hot)
+    return Relevant(led, frozenset(own | _running_hooks(module, led)))
+
+
+def led_to(module: ir.Module, names: AbstractSet[str]) -> frozenset[str]:
+    """Names of functions, with those of the functions of a module that lead to them."""
+    hot = set(names)
+    uses = [(decl, _uses(decl)) for decl in ir.all_functions(module)]
     while more := _led_to(module, uses, hot) - {"__init__"} - hot:
         hot |= more
-    return Relevant(frozenset(hot), frozenset(own | _running_hooks(module, hot)))
+    return frozenset(hot)
 
 
 def leads(project: Project, function: ir.Function) -> bool:

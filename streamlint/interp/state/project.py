@@ -166,12 +166,16 @@ class Project:
     def _among_all(self, module: str, name: str) -> Value | None:
         """What ``from module import *`` binds a name to: of a library, what the tables have of it.
 
-        ``from pycuda.driver import *``, and then ``memcpy_htod_async(dev, host, Stream())``.
+        ``from pycuda.driver import *``, and then ``memcpy_htod_async(dev, host, Stream())``. Variables of the
+        tree, too: ``from config import *``, and then ``with torch.cuda.stream(COPY):``.
         """
         dotted = f"{module}.{name}"
         if models.find_function(dotted) or dotted in models.MODULES or dotted in models.STREAMS:
             return ApiV(dotted)
-        return self.member(module, name) if self.module(module) is not None else None
+        if self.module(module) is None:
+            return None
+        found = self.member(module, name)
+        return ApiV(dotted) if found is None and self.variable(dotted) is not None else found
 
     def imported(self, statement: ir.Import) -> Value:
         """The value that an import binds."""

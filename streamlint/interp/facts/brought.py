@@ -1,0 +1,163 @@
+"""What modules that name no stream bring together: code of others that works on streams.
+
+``weights = self.mover.bring(row)``, and then ``self.model(weights)``: who uses them too early stands in one
+file, the stream that may still write them in another. Or ``Thread(target=show, args=(frames,)).start()``, and
+then ``track(frames)``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamlint import ir
+from streamlint.interp.facts import classes, touching
+from streamlint.interp.facts.relevance import Relevant, led_to
+from streamlint.interp.state.kept import Kept
+from streamlint.interp.state.values import ClassV, FuncV, ModuleV, Value
+from streamlint.models import python, vocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from streamlint.interp.state.project import Project
+
+_MAKERS = frozenset(
+    path.rpartition(".")[2] for path in python.THREADS - python.PROCESSES | python.EXECUTORS | python.POOLS
+)
+_LEAVES: Kept[ir.FunctionDecl, bool] = Kept()
+
+
+def brought(project: Project, module: ir.Module) -> Relevant | None:
+    """What of a module without streams is worth running; None where it is nothing.
+
+    That is what leads to functions of others which may leave work under way, what classes add to those of
+    others that do, and what starts threads.
+    """
+    imported = list(_imported(project, module))
+    names = frozenset(name for bound, value in imported for name in _leaving(project, module, bound, value))
+    added = frozenset(decl for cls in ir.all_classes(module) for decl in _added(project, cls))
+    if _starts_others(project, module, imported):
+        names |= _MAKERS | {python.STARTS}
+    found = led_to(module, names)
+    used = module.body_names.union(*(decl.used for decl in ir.all_functions(module)))
+    return Relevant(found, added, of_others=True) if added or not found.isdisjoint(used) else None
+
+
+def _added(project: Project, cls: ir.ClassDecl) -> Iterator[ir.FunctionDecl]:
+    """Methods of a class that one of another file, which it inherits, runs, or that use such a one.
+
+    ``def move(self, batch): ...`` of a class derived from ``Loader``, whose ``preload`` calls it on a stream.
+    """
+    bases = [base for base in project.ancestors(cls)[0] if base.module != cls.module]
+    leaving = [decl for base in bases for decl in base.methods.values() if _leaves(project, decl)]
+    run = frozenset[str]().union(*(decl.members for decl in leaving))
+    names = {decl.name for decl in leaving}
+    yield from (
+        decl for name, decl in cls.methods.items() if name in run or not names.isdisjoint(decl.members)
+    )
+
+
+def _leaving(project: Project, module: ir.Module, bound: str, value: Value) -> Iterator[str]:
+    """The names by which code of a module uses what leaves work under way of something that it imports."""
+    match value:
+        case FuncV(function=ir.FunctionDecl() as decl):
+            if _leaves(project, decl):
+                yield bound
+            for made in _made_by(project, decl):
+                yield from _of_class(project, bound, made)
+        case ClassV(decl):
+            yield from _of_class(project, bound, decl)
+        case ModuleV(name):
+            of = project.module(name)
+            used = frozenset().union(module.body_names, *(decl.used for decl in ir.all_functions(module)))
+            for part in used & (of.functions.keys() | of.classes.keys()) if of is not None else ():
+                member = project.member(name, part)
+                if isinstance(member, (FuncV, ClassV)):
+                    yield from _leaving(project, module, part, member)
+        case _:
+            pass
+
+
+def _of_class(project: Project, bound: str, cls: ir.ClassDecl) -> Iterator[str]:
+    """Methods by their names; those that are called without a name, by that of the class."""
+    for name, decl in classes.methods(project, cls).items():
+        if _leaves(project, decl):
+            yield bound if name.startswith("__") else name
+
+
+def _made_by(project: Project, decl: ir.FunctionDecl) -> Iterator[ir.ClassDecl]:
+    """The classes of which a function gives an object: ``def build(): return Engine()``."""
+    for name, sources in decl.given:
+        for source in sources if not name else ():
+            made = project.member(decl.module, source.removesuffix("()")) if source.endswith("()") else None
+            if isinstance(made, ClassV):
+                yield made.decl
+
+
+def _leaves(project: Project, decl: ir.FunctionDecl) -> bool:
+    """Whether a function may begin what goes on when it is done, or another of its module or class does."""
+    return project.once(_LEAVES, decl, lambda: _may_leave(project, decl))
+
+
+def _may_leave(project: Project, decl: ir.FunctionDecl) -> bool:
+    module = project.module(decl.module)
+    if module is None:
+        return False
+    owner = next((cls for cls in ir.all_classes(module) if decl in cls.methods.values()), None)
+    bodies = module.functions if owner is None else {**module.functions, **owner.methods}
+    # What a thread runs is named, not called: Thread(target=self._fill).
+    reached, waiting = set[ir.FunctionDecl](), [decl]
+    while waiting:
+        here = waiting.pop()
+        if here not in reached:
+            reached.add(here)
+            waiting += [bodies[name] for name in here.used & bodies.keys()]
+    return any(_begins(project, module, one) for one in reached)
+
+
+def _begins(project: Project, module: ir.Module, decl: ir.FunctionDecl) -> bool:
+    used = (decl.used - decl.keywords) | (decl.text_names & vocabulary.FLAGS)
+    enters = not decl.entered.isdisjoint(touching.holders(project, module))
+    # from config import *: with what that imports
+    others = (project.module(one.module) for one in module.imports if one.attribute == "*")
+    roots = module.roots.union(*(other.roots for other in others if other is not None))
+    return enters or vocabulary.begins(roots, used)
+
+
+def _starts_others(project: Project, module: ir.Module, imported: list[tuple[str, Value]]) -> bool:
+    """Whether a module starts threads, and imports code that works on streams."""
+    called = frozenset().union(module.body_names, *(decl.called for decl in ir.all_functions(module)))
+    if not _MAKERS.isdisjoint(called):
+        return any(_touches(project, value) for _, value in imported)
+    # As of ``uploader = Uploader(jobs)``, and then ``uploader.start()``.
+    return python.STARTS in called and any(
+        isinstance(value, ClassV) and classes.is_thread(project, value.decl) and _touches(project, value)
+        for _, value in imported
+    )
+
+
+def _imported(project: Project, module: ir.Module) -> Iterator[tuple[str, Value]]:
+    """What a module imports, at its top and in its functions, with the names it has there."""
+    for one in module.imports:
+        if one.attribute in (None, "*"):
+            yield one.name, project.path(one.module)
+        else:
+            yield one.name, project.imported(one)
+    for name, taken in sorted({each for decl in ir.all_functions(module) for each in decl.imports}, key=repr):
+        whole = taken in (None, "*")
+        yield taken or name, project.path(name if whole else f"{name}.{taken}".lstrip("."))
+
+
+def _touches(project: Project, value: Value) -> bool:
+    match value:
+        case FuncV(function=function):
+            return isinstance(function, ir.FunctionDecl) and touching.by_others(project, function)
+        case ClassV(decl):
+            return any(touching.touches(project, one) for one in decl.methods.values())
+        case ModuleV(name):
+            module = project.module(name)
+            return module is not None and any(
+                touching.touches(project, one) for one in ir.all_functions(module)
+            )
+        case _:
+            return False
