@@ -180,6 +180,7 @@ PYCUDA = Framework(
         # Arrays.
         Api("to_gpu", "ary allocator", (_TO_GPU,)),
         Api("to_gpu_async", "ary allocator stream", (replace(_TO_GPU, stream="stream", blocking=False),)),
+        Api("GPUArray", "shape dtype allocator order", (Allocates(Space.DEVICE),)),
         Api("empty", "shape dtype allocator order", (Allocates(Space.DEVICE),)),
         Api("zeros", "shape dtype allocator order", (_FILLED,)),
         Api("arange", "*bounds", (_FILLED,)),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
 
 OF_POOL = "allocator"
-"""What a pool has its own memory from."""
+"""What a pool, or an array, has its memory from."""
 
 
 def place(m: Machine, flavor: Flavor) -> Space:
@@ -44,10 +44,23 @@ def given_by(m: Machine, allocator: Value) -> Space:
             return Space.MANAGED
 
 
+def pool_of(m: Machine, allocator: Value) -> tuple[str, Value] | None:
+    """What kind of pool an allocator is of, and which: ``pool.allocate`` of PyCUDA's pools."""
+    match names.settle(m, allocator):
+        case MethodV(PartialV(ApiV(path)) as pool, name):
+            kind = next((effect.pool for effect in _effects(f"{path}.{name}")), None)
+            return None if kind is None else (kind, pool)
+        case _:
+            return None
+
+
 def _of_row(path: str) -> Space:
+    return next((effect.space for effect in _effects(path)), Space.MANAGED)
+
+
+def _effects(path: str) -> list[Allocates]:
     row = models.find_function(path)
-    effects = row[1].effects if row is not None else ()
-    return next((effect.space for effect in effects if isinstance(effect, Allocates)), Space.MANAGED)
+    return [effect for effect in row[1].effects if isinstance(effect, Allocates)] if row is not None else []
 
 
 def _others_choose(m: Machine) -> bool:

@@ -199,7 +199,7 @@ def cupy_function(m: Machine, path: str, args: list[Value], kwargs: dict[str, Va
     if first and last in cupy_model.SPLITS:
         return _parts(m, first[0])
     if first and last == "copyto":
-        in_place.assign(m, first[0], given[1] if len(given) > 1 else NONE, span)
+        in_place.assign(m, first[0], given[1] if len(given) > 1 else NONE, span, NONE)
         return NONE
     if first and last in cupy_model.IN_PLACE:
         _in_place(m, first[0], last, given[1:], span)

@@ -33,10 +33,15 @@ if TYPE_CHECKING:
 
 
 def ordered(m: Machine, dst: BufferV, src: BufferV, span: Span, name: str) -> None:
-    """PyTorch orders a copy between devices with the current streams of both (measured)."""
+    """PyTorch orders a copy between devices with the current streams of both (measured).
+
+    Where one of them has a name only (``x.to(f"cuda:{ids[n]}")``), they may as well be one.
+    """
     source = m.current_stream(Lib.TORCH, m.buffers[src.id].device)
     target = m.current_stream(Lib.TORCH, m.buffers[dst.id].device)
-    accesses = (reading(src), Access(dst.id, Mode.WRITE, dst.region))
+    named = any(devices.name_of(m, view) is not None for view in (dst, src))
+    unsure = frozenset({Doubt.DEVICE}) if named else frozenset[Doubt]()
+    accesses = (reading(src), Access(dst.id, Mode.WRITE, dst.region, unsure))
     by = Lib.TORCH.product
     with in_order_with(m, source.id, [target.id], span):
         m.emit(Launch(m.site(span), m.lane, stream=source.id, accesses=accesses, name=name, library=by))

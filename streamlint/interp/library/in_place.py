@@ -61,8 +61,8 @@ def _at_its_place(m: Machine, target: BufferV, accesses: Sequence[Access], name:
         m.emit(HostAccess(m.site(span), m.lane, accesses=tuple(accesses), name=name))
 
 
-def assign(m: Machine, target: BufferV, value: Value, span: Span) -> None:
-    """``x[i] = value``"""
+def assign(m: Machine, target: BufferV, value: Value, span: Span, at: Value) -> None:
+    """``x[at] = value``"""
     value = names.settle(m, value)
     # table[i] = tensor.data_ptr() stores a number.
     sources = [v for v in tensors.buffers_in(m, [value], unknown=False) if v.flavor is not Flavor.POINTER]
@@ -94,6 +94,8 @@ def assign(m: Machine, target: BufferV, value: Value, span: Span) -> None:
     accesses = (
         Access(target.id, Mode.WRITE, target.region),
         *(reading(v) for v in sources),
+        # So is what tells where rows go, as ``table[rows, lengths] = pages`` does.
+        *(reading(v) for v in tensors.buffers_in(m, [at], unknown=False) if v.flavor is not Flavor.POINTER),
     )
     if m.space(target).on_host:
         m.emit(HostAccess(m.site(span), m.lane, accesses=accesses, name="element assignment"))

@@ -20,7 +20,7 @@ from streamlint.interp.library import (
     stream_values,
     tensors,
 )
-from streamlint.interp.state import elements, flavors
+from streamlint.interp.state import elements, flavors, symbols
 from streamlint.interp.state.values import (
     NONE,
     ApiV,
@@ -106,9 +106,12 @@ def _made(call: Call, effect: fx.Copies, makes: Space, src: BufferV | None, stre
     stays = effect.pinned is not None and call.value("device") == NONE and src is not None
     pinned = "pinned" if effect.placed else effect.pinned
     space = m.space(src) if stays and src is not None else _space(call, makes, pinned)
-    on = stream.id if not space.on_host else None
+    pool = allocators.pool_of(m, call.value(allocators.OF_POOL))
+    on = stream.id if not space.on_host and pool is None else None
     flavor = flavors.flavor_of(call.lib, space)
     made = m.new_buffer("", space, Origin.RESULT, flavor, call.span, on, call.own_device())
+    if pool is not None:
+        _comes_from(call, made, *pool)
     return m.no_surer(made, call.told)
 
 
@@ -324,9 +327,10 @@ def allocate(call: Call, effect: fx.Allocates) -> Value:
     last = call.m.ops[-1]
     if isinstance(last, Alloc) and on is None and _asks_driver(call):
         call.m.ops[-1] = replace(last, name=call.name())
-    if effect.pool is not None:
-        number = _pool_number(call, call.value("self"))
-        call.m.buffers[made.id] = replace(call.m.buffers[made.id], pool=effect.pool, pool_number=number)
+    given = allocators.pool_of(call.m, call.value(allocators.OF_POOL))
+    pool = (effect.pool, call.value("self")) if effect.pool is not None else given
+    if pool is not None:
+        _comes_from(call, made, *pool)
     if effect.size in call.bound:
         call.m.sizes[made.id] = symbol_of(call.bound[effect.size])
     if flavor is Flavor.ARRAY and "shape" in call.bound:
@@ -337,6 +341,12 @@ def allocate(call: Call, effect: fx.Allocates) -> Value:
         where = call.stream(None).id
         tensors.work(call.m, call.span, where, (Access(made.id, Mode.WRITE),), call.name())
     return made
+
+
+def _comes_from(call: Call, made: BufferV, kind: str, pool: Value) -> None:
+    """A pool hands the block out again as soon as nothing refers to it, whatever stream it was made on."""
+    number = _pool_number(call, pool)
+    call.m.buffers[made.id] = replace(call.m.buffers[made.id], pool=kind, pool_number=number)
 
 
 def _space(call: Call, space: Space, pinned: str | None) -> Space:
@@ -350,11 +360,18 @@ def _space(call: Call, space: Space, pinned: str | None) -> Space:
 
 
 def bound(call: Call, name: str, doubts: frozenset[Doubt] = _OPAQUE) -> list[Access]:
-    """What an object was told to use, by address; which of it the work only reads may not be known."""
+    """What an object was told to use, by address; which of it the work only reads may not be known.
+
+    What a call has bound before it works, under a name that its caller passed, takes the place of what an
+    earlier call bound there: ``def run(self, name, x): context.set_tensor_address(name, x.data_ptr()); ...``.
+    """
     held = call.m.bound.get(symbol_of(call.value(name)), {})
+    unknown = {key for key in held if not isinstance(key, symbols.Const)}
+    anew = {held[key].at for key in unknown if held[key].call == call.m.call}
     return [
         Access(view.id, kept.mode or Mode.UPDATE, view.region, doubts)
-        for kept in held.values()
+        for key, kept in held.items()
+        if key not in unknown or kept.call == call.m.call or kept.at not in anew
         for view in tensors.buffers_in(call.m, [kept.address])
     ]
 

@@ -450,7 +450,7 @@ def set_index(m: Machine, container: Value, at: Value, value: Value, span: Span)
             target = elements.rows(m, container, at)
             if target is container:
                 target = replace(container, region=elements.selected(m, container, at))
-            in_place.assign(m, target, value, span)
+            in_place.assign(m, target, value, span, at)
         case SymV() if (
             isinstance(value, BufferV) and (shown := _shows_memory(names.settle(m, at))) is not None
         ):
