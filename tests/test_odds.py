@@ -455,3 +455,46 @@ def test_what_a_capture_refuses_is_possible_where_another_path_goes_around_it(
 ) -> None:
     (tmp_path / "player.py").write_text(CAPTURE.format(look=look), encoding="utf-8")
     assert set(_found(tmp_path, "SL501").values()) == {sure}
+
+
+PIPE = """
+import torch
+
+
+class Pipe:
+    def __init__(self, stages, numbers=None):
+        self.stages = torch.nn.ModuleList(stages)
+        self.numbers = numbers or list(range(len(stages)))
+        self.lanes = [torch.cuda.Stream(device=0) for _ in stages]
+
+    def forward(self, x):
+        outputs = []
+        for n in range(4):
+            part = x[n * 4 : n * 4 + 4]
+            for stage, number, lane in zip(self.stages, self.numbers, self.lanes):
+                part = part.to(torch.device(f"cuda:{number}"))
+                with torch.cuda.stream(lane):
+                    part = stage(part)
+                outputs.append(part)
+        return torch.cat(outputs)
+"""
+
+
+BY_NUMBER = {
+    "stage, number, lane in zip(self.stages, self.numbers, self.lanes)": "k, stage in enumerate(self.stages)",
+    "{number}": "{self.numbers[k]}",
+    "stream(lane)": "stream(self.lanes[k])",
+}
+
+
+@pytest.mark.parametrize("by_number", [True, False])
+def test_devices_that_only_have_a_name_may_be_one(tmp_path: Path, by_number: bool) -> None:
+    """What is copied to device 1 is worked on there, and not on a stream of device 0."""
+    text = PIPE
+    for plain, at in BY_NUMBER.items() if by_number else ():
+        text = text.replace(plain, at)
+    (tmp_path / "pipe.py").write_text(text, encoding="utf-8")
+    findings = check_paths([tmp_path], min_confidence="possible", jobs=1).findings
+    assert any(one.confidence is not Confidence.POSSIBLE for one in findings)
+    of_the_other = [one for one in findings if "the default stream of device 1" in one.message]
+    assert all(one.confidence is Confidence.POSSIBLE for one in of_the_other)
