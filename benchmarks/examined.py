@@ -19,13 +19,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from streamlint.api import check_source
+from streamlint.api import check_paths, check_source
 from streamlint.finding import Confidence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from streamlint.finding import Finding
+    from streamlint.source import Span
 
 SETS = Path(__file__).with_name("examined")
 
@@ -33,22 +34,33 @@ SETS = Path(__file__).with_name("examined")
 @dataclass(frozen=True, slots=True)
 class Program:
     path: Path
-    lines: tuple[tuple[int, int], ...]
-    """First and last line of each place of the bug; none of a right program."""
+    """A file, or a folder of files that belong together."""
+    places: tuple[tuple[str, int, int], ...]
+    """The file, the first and the last line of each place of the bug; none of a right program."""
 
     @property
     def is_wrong(self) -> bool:
-        return bool(self.lines)
+        return bool(self.places)
 
-    def has(self, line: int) -> bool:
-        return any(first <= line <= last for first, last in self.lines)
+    def has(self, span: Span) -> bool:
+        path = f"/{span.path}"
+        return any(
+            path.endswith(f"/{name}") and first <= span.line <= last for name, first, last in self.places
+        )
+
+    def findings(self) -> Sequence[Finding]:
+        possible = Confidence.POSSIBLE
+        if self.path.is_dir():
+            return check_paths([self.path], min_confidence=possible, jobs=1).findings
+        return check_source(self.path.read_text("utf-8"), str(self.path), min_confidence=possible).findings
 
 
 def programs(folder: Path) -> Iterator[Program]:
-    """Those of a set, in the order of its index."""
+    """Those of a set, in the order of its index: ``lines`` of one file, or ``places`` of several."""
     for text in (folder / "index.jsonl").read_text("utf-8").splitlines():
         row = json.loads(text)
-        yield Program(folder / row["file"], tuple((first, last) for first, last in row["lines"]))
+        places = row.get("places", [(row["file"], first, last) for first, last in row.get("lines", [])])
+        yield Program(folder / row["file"], tuple((name, first, last) for name, first, last in places))
 
 
 @dataclass(slots=True)
@@ -65,8 +77,8 @@ class Score:
             self.alarms += bool(findings)
             return
         self.wrong += 1
-        self.found += any(program.has(one.primary.line) for one in findings)
-        places = (span.line for one in findings for span in (one.primary, *(r.span for r in one.related)))
+        self.found += any(program.has(one.primary) for one in findings)
+        places = (span for one in findings for span in (one.primary, *(r.span for r in one.related)))
         self.found_beside += any(map(program.has, places))
 
     def __str__(self) -> str:
@@ -86,9 +98,7 @@ def main() -> None:
     for folder in args.sets or sorted(path.parent for path in SETS.glob("*/index.jsonl")):
         likely, possible = Score(), Score()
         for program in programs(folder):
-            findings = check_source(
-                program.path.read_text("utf-8"), str(program.path), min_confidence=Confidence.POSSIBLE
-            ).findings
+            findings = program.findings()
             likely.add(program, [one for one in findings if one.confidence is not Confidence.POSSIBLE])
             possible.add(program, findings)
             if args.each:

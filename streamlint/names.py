@@ -7,6 +7,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+UNIMPORTABLE = "<"
+"""What the name of a module begins with that nothing imports: a second ``train.py``, named by its place."""
+
+
+def package_of(own: str, path: str, *, is_package: bool) -> list[str]:
+    """The package that a module of this name and file stands in, or is."""
+    if own.startswith(UNIMPORTABLE):
+        return path.split("/")[:-1]
+    parts = own.split(".") if own else []
+    return parts if is_package else parts[:-1]
+
 
 def relative(package: Sequence[str], path: str, level: int, module: str) -> str | None:
     """What a relative import names in a file of a package; None where it leads above the root.

@@ -67,16 +67,17 @@ def _is_in_sight(judged: Judged, problem: Problem) -> bool:
     """Whether all that could order the two lies between them in one call from outside, and is seen.
 
     ``rows = torch.cat(parts)``, and ``pool.run(rows)`` of another file, on streams of the pool. Or
-    ``rows = pool.bring(page)``, and ``rows.sum()``.
+    ``rows = pool.bring(page)``, and ``rows.sum()``. Not where the pool was handed in: who has it may have
+    entered its stream before.
     """
     if problem.earlier is None or problem.buffer is None:
         return False
     earlier, later = judged.op(problem.earlier), judged.op(problem.later)
-    if later.at.call != earlier.at.call or later.lane != earlier.lane:
+    used = (stream for op in (earlier, later) if (stream := stream_of(op)) is not None)
+    if any(judged.trace.streams[stream].handed for stream in used):
         return False
-    if judged.trace.calls_unseen(problem.earlier, problem.later):
-        return False
-    return judged.trace.buffers[problem.buffer].span is not None
+    in_one_call = later.at.call == earlier.at.call
+    return in_one_call and not judged.trace.calls_unseen(problem.earlier, problem.later)
 
 
 def _is_entered(judged: Judged, op: Op) -> bool:

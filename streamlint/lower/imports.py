@@ -50,8 +50,6 @@ def absolute_module(source: SourceText, level: int, module: str) -> str:
     """The absolute name of ``module`` behind ``level`` dots; level 0 is absolute already."""
     if level == 0:
         return module
-    parts = source.module.split(".") if source.module else []
-    if not source.is_package:
-        parts = parts[:-1]
-    found = names.relative(parts, source.path, level, module)
+    package = names.package_of(source.module, source.path, is_package=source.is_package)
+    found = names.relative(package, source.path, level, module)
     return "." * level + module if found is None else found

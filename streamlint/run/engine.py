@@ -47,23 +47,26 @@ def analyze(  # noqa: PLR0913
     wanted = list(dict.fromkeys(focus if focus is not None else files))
     from streamlint.run.tree import Tree
 
-    tree = Tree(root, tuple(files), overlay or {}, settings.max_file_bytes, warm)
+    tree = None
+    if len(wanted) == 1:
+        from streamlint.run.plain import of_plain_file
+
+        # One file without GPU code is looked at sooner than what is known of it.
+        tree = Tree(root, tuple(files), overlay or {}, settings.max_file_bytes, warm)
+        plain = of_plain_file(tree, wanted[0])
+        if plain is not None:
+            return _report(tree, wanted, {wanted[0]: plain})
     memory = None
-    if cache is not None and not settings.evidence and not _is_plain(tree, wanted):
+    if cache is not None and not settings.evidence:
         from streamlint.run.memory import Memory
 
         memory = Memory(cache, root, files, settings, overlay, warm)
         report = memory.report(wanted, root)
         if report is not None:
             return report
+    if tree is None:
+        tree = Tree(root, tuple(files), overlay or {}, settings.max_file_bytes, warm)
     return _Analysis(tree, settings, wanted, progress, memory).report()
-
-
-def _is_plain(tree: Tree, wanted: Sequence[Path]) -> bool:
-    """Whether it is one file without GPU code: it is looked at sooner than what is known of it."""
-    from streamlint.run.plain import of_plain_file
-
-    return len(wanted) == 1 and of_plain_file(tree, wanted[0]) is not None
 
 
 @dataclass(slots=True)

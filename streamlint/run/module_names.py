@@ -55,11 +55,6 @@ class Names:
         """The same by where the files lie, from the root."""
         return {relative(path, self.root): name for path, name in self.of_files.items()}
 
-    @cached_property
-    def tops(self) -> frozenset[str]:
-        """What the dotted names begin with."""
-        return frozenset(name.partition(".")[0] for name in (*self.own, *self.others))
-
     def place(self, name: str) -> tuple[str, Path] | None:
         """A module's own name and its file, by its dotted name or by another that it can be imported by."""
         name = self.others.get(name, name)

@@ -9,7 +9,7 @@ from streamlint.prefilter import imports, may_hold_comments, may_touch_gpu
 from streamlint.run.results import FileResult, Reads
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from streamlint.run.tree import Tree
@@ -36,47 +36,69 @@ def of_plain_file(tree: Tree, path: Path, *, parsed: bool = False) -> FileResult
 
 
 def _imports_gpu(tree: Tree, path: Path, data: bytes, asked: set[str]) -> bool:
-    """Whether a file imports one with GPU code, or a name that another one imports from such.
+    """Whether a file imports one with GPU code, or a name that another one has from such.
 
-    ``from .core import Mover``, and ``core/__init__.py`` has ``from .mover import Mover``. ``asked`` gets the
-    names that were looked up.
+    ``asked`` gets the names that were looked up.
     """
-    waiting = [(path, data, _ALL)]
-    seen: set[tuple[Path, str]] = set()
-    while waiting:
-        where, text, wanted = waiting.pop()
-        for module, taken in _imported(tree, where, text):
-            parts = taken if wanted == _ALL or _ALL in taken else tuple({wanted}.intersection(taken))
-            if not parts and wanted != _ALL:
-                continue
-            dotted = (module, *(f"{module}.{one}" for one in parts))
-            if any(_touches_gpu(tree, name, asked) for name in dotted):
-                return True
-            place = tree.named.place(module)
-            if place is not None:
-                others = (one for one in parts if tree.named.place(f"{module}.{one}") is None)
-                again = {(place[1], wanted if one == _ALL else one) for one in others} - seen
-                seen |= again
-                waiting += [(there, tree.data(there) or b"", name) for there, name in sorted(again)]
+    for module, taken in _imported(tree, path, data):
+        parts = taken or tuple(_handing_on(tree, module))
+        if _touches_gpu(tree, module, asked) or any(_leads_to_gpu(tree, module, one, asked) for one in parts):
+            return True
     return False
+
+
+def _leads_to_gpu(tree: Tree, module: str, name: str, asked: set[str]) -> bool:
+    """Whether what a module has by a name is a module with GPU code, or comes from one.
+
+    ``from .core import Mover``, and ``core/__init__.py`` has ``from .mover import Mover``.
+    """
+    waiting = [(module, name)]
+    seen: set[tuple[str, str]] = set()
+    while waiting:
+        here = waiting.pop()
+        if here in seen:
+            continue
+        seen.add(here)
+        where, wanted = here
+        if wanted != _ALL and _touches_gpu(tree, f"{where}.{wanted}" if where else wanted, asked):
+            return True
+        given = _handing_on(tree, where)
+        for source in (*given.get(wanted, ()), *given.get(_ALL, ())):
+            if _touches_gpu(tree, source, asked):
+                return True
+            waiting.append((source, wanted))
+    return False
+
+
+def _handing_on(tree: Tree, module: str) -> Mapping[str, tuple[str, ...]]:
+    """The modules from which a module has its names, ``*`` for all that there are."""
+    place = tree.named.place(module)
+    if place is None:
+        return {}
+    path = place[1]
+    if path not in tree.handing_on:
+        found: dict[str, tuple[str, ...]] = {}
+        for source, taken in _imported(tree, path, tree.data(path) or b""):
+            for name in taken:
+                found[name] = (*found.get(name, ()), source)
+        tree.handing_on[path] = found
+    return tree.handing_on[path]
 
 
 def _imported(tree: Tree, path: Path, data: bytes) -> Iterator[tuple[str, tuple[str, ...]]]:
     """The modules that a file may import, whether there are any or not, with what it takes of each."""
-    own = tree.named.of_files.get(path, "")
-    package = own.split(".") if path.name == "__init__.py" else own.split(".")[:-1]
+    own, where = tree.named.of_files.get(path, ""), tree.relative(path)
+    package = names.package_of(own, where, is_package=path.name == "__init__.py")
     for module, taken in imports(data):
         name = module.lstrip(".")
         level = len(module) - len(name)
-        found = names.relative(package, tree.relative(path), level, name) if level else name
+        found = names.relative(package, where, level, name) if level else name
         if found is not None:
             yield found, taken
 
 
 def _touches_gpu(tree: Tree, name: str, asked: set[str]) -> bool:
-    top = name.partition(".")[0]
-    # Of a package that is not here it is enough to know that.
-    asked.add(name if top in tree.named.tops else top)
+    asked.add(name)
     place = tree.named.place(name)
     if place is None:
         return False

@@ -70,7 +70,9 @@ def _leaving(project: Project, module: ir.Module, bound: str, value: Value) -> I
         case ModuleV(name):
             of = project.module(name)
             used = frozenset().union(module.body_names, *(decl.used for decl in ir.all_functions(module)))
-            for part in used & (of.functions.keys() | of.classes.keys()) if of is not None else ():
+            own = of.functions.keys() | of.classes.keys() if of is not None else frozenset[str]()
+            handed_on = {one.name for one in of.imports} if of is not None else set[str]()
+            for part in used & (own | handed_on):
                 member = project.member(name, part)
                 if isinstance(member, (FuncV, ClassV)):
                     yield from _leaving(project, module, part, member)

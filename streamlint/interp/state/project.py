@@ -158,6 +158,8 @@ class Project:
                 return self.imported(imported)
             if imported.attribute == "*":
                 found = self._among_all(imported.module, name)
+                if found is None and not _sets(module, name):
+                    found = self._variable_among_all(imported.module, name)
                 if found is not None:
                     return found
         inner = self.module(f"{module.name}.{name}")
@@ -166,16 +168,17 @@ class Project:
     def _among_all(self, module: str, name: str) -> Value | None:
         """What ``from module import *`` binds a name to: of a library, what the tables have of it.
 
-        ``from pycuda.driver import *``, and then ``memcpy_htod_async(dev, host, Stream())``. Variables of the
-        tree, too: ``from config import *``, and then ``with torch.cuda.stream(COPY):``.
+        ``from pycuda.driver import *``, and then ``memcpy_htod_async(dev, host, Stream())``.
         """
         dotted = f"{module}.{name}"
         if models.find_function(dotted) or dotted in models.MODULES or dotted in models.STREAMS:
             return ApiV(dotted)
-        if self.module(module) is None:
-            return None
-        found = self.member(module, name)
-        return ApiV(dotted) if found is None and self.variable(dotted) is not None else found
+        return self.member(module, name) if self.module(module) is not None else None
+
+    def _variable_among_all(self, module: str, name: str) -> Value | None:
+        """``from config import *``, and then ``with torch.cuda.stream(COPY):``; not ``_COPY``."""
+        dotted = f"{module}.{name}"
+        return ApiV(dotted) if not name.startswith("_") and self.variable(dotted) is not None else None
 
     def imported(self, statement: ir.Import) -> Value:
         """The value that an import binds."""
@@ -272,3 +275,8 @@ def _merged(lines: Sequence[Sequence[ir.ClassDecl]]) -> Iterator[ir.ClassDecl]:
                 line.remove(taken)
                 later[taken] -= 1
         waiting = [line for line in waiting if line]
+
+
+def _sets(module: ir.Module, name: str) -> bool:
+    """Whether a module gives a variable of its own a value, at its top or in functions."""
+    return name in module.assigned or any(name in decl.globals for decl in ir.all_functions(module))
