@@ -5,7 +5,8 @@ Usage: python benchmarks/examined.py [--each] [SET...]
 A set is a folder of programs that somebody wrote who had read nothing of streamlint: wrong ones
 (``bug_*.py``), each after a public thread, and right ones (``ok_*.py``). ``index.jsonl`` has a line for
 each: its ``file``, ``source``, ``kind``, ``why`` it is wrong or right, and the ``lines`` at which a report is
-one of the bug. Without sets those beside this file are taken.
+one of the bug; of a program of several files its folder, and the ``places``. Without sets those beside this
+file are taken.
 
 A bug is found if a finding stands at one of its lines; *with its other places* also counts what a finding
 names beside that. A set says something about code that nobody has seen only in its first run.

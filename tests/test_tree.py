@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamlint.finding import leading
+from streamlint import check_paths
+from streamlint.finding import Confidence, leading
 from streamlint.run import engine
+from streamlint.run.results import Settings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -146,3 +148,46 @@ def test_a_file_without_gpu_work_that_cannot_be_parsed_is_an_error(tmp_path: Pat
     )
     errors = engine.analyze(tmp_path, files, engine.Settings()).errors
     assert [error.path for error in errors] == ["notes.py", "plain.py"]
+
+
+LANES = "import torch\n\nCOPY = torch.cuda.{made}\n"
+USES = """
+import torch
+from lanes import COPY
+
+
+def total(n):
+    x = torch.zeros(n, device="cuda")
+    torch.cuda.synchronize()
+    with torch.cuda.stream(COPY):
+        x.fill_(7.0)
+    return x.sum()
+"""
+
+
+def test_of_two_modules_of_one_name_that_beside_the_file_is_meant(tmp_path: Path) -> None:
+    """Each folder of scripts has its own ``lanes.py``."""
+    for folder, made in {"first": "Stream()", "second": "default_stream()"}.items():
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "lanes.py").write_text(LANES.format(made=made), encoding="utf-8")
+        (tmp_path / folder / "uses.py").write_text(USES, encoding="utf-8")
+    found = {finding.primary.path for finding in check_paths([tmp_path]).findings}
+    assert {path.rpartition("/")[0].rpartition("/")[2] for path in found} == {"first"}
+
+
+def test_a_module_that_appears_beside_a_file_is_meant_from_then_on(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    tree = tmp_path / "tree"
+    for folder in ("first", "second"):
+        (tree / folder).mkdir(parents=True)
+    (tree / "first" / "lanes.py").write_text(LANES.format(made="Stream()"), encoding="utf-8")
+    (tree / "second" / "uses.py").write_text(USES, encoding="utf-8")
+
+    def found() -> set[str]:
+        files = sorted(tree.rglob("*.py"))
+        report = engine.analyze(tree, files, Settings(evidence=False), cache=kept)
+        return {one.code for one in report.findings if one.confidence is not Confidence.POSSIBLE}
+
+    assert "SL101" in found()
+    (tree / "second" / "lanes.py").write_text(LANES.format(made="default_stream()"), encoding="utf-8")
+    assert "SL101" not in found()

@@ -55,6 +55,14 @@ class Names:
         """The same by where the files lie, from the root."""
         return {relative(path, self.root): name for path, name in self.of_files.items()}
 
+    def beside(self, path: str, module: str) -> str:
+        """What a module is called that lies beside a file, if another one in the tree has its name.
+
+        ``import registry`` in ``second/train.py``, where ``first/registry.py`` is the module ``registry``.
+        """
+        folder = path.rpartition("/")[0]
+        return f"<{folder}/{module}.py>" if folder else f"<{module}.py>"
+
     def place(self, name: str) -> tuple[str, Path] | None:
         """A module's own name and its file, by its dotted name or by another that it can be imported by."""
         name = self.others.get(name, name)

@@ -41,6 +41,7 @@ def _imports_gpu(tree: Tree, path: Path, data: bytes, asked: set[str]) -> bool:
     ``asked`` gets the names that were looked up.
     """
     for module, taken in _imported(tree, path, data):
+        asked.add(tree.named.beside(tree.relative(path), module))
         parts = taken or tuple(_handing_on(tree, module))
         if _touches_gpu(tree, module, asked) or any(_leads_to_gpu(tree, module, one, asked) for one in parts):
             return True
@@ -94,7 +95,8 @@ def _imported(tree: Tree, path: Path, data: bytes) -> Iterator[tuple[str, tuple[
         level = len(module) - len(name)
         found = names.relative(package, where, level, name) if level else name
         if found is not None:
-            yield found, taken
+            beside = tree.named.beside(where, found)
+            yield (beside if beside in tree.named.own else found), taken
 
 
 def _touches_gpu(tree: Tree, name: str, asked: set[str]) -> bool:

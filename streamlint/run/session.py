@@ -87,7 +87,9 @@ class Session:
         """One for each file: what it remembers was looked up for this file, and that is noted."""
         self._looked_up, self._texts, self._matching.asked = set(), set(), {}
         self.tree.looked.clear()
-        project = Project(self._load, self._assigning, self._calling, self._storing, self._hazards)
+        project = Project(
+            self._load, self._assigning, self._calling, self._storing, self._hazards, self._beside
+        )
         self._elsewhere = Elsewhere(self.tree, project, self._matching.modules)
         return project
 
@@ -156,7 +158,7 @@ class Session:
         bodies: defaultdict[str, set[bytes]] = defaultdict(set)
         for name, body in self.tree.looked:
             bodies[name].add(body)
-        loaded = (self._modules[name] for name in self._looked_up)
+        loaded = (self._modules[name] for name in self._looked_up & self._modules.keys())
         modules = {each.name: each for each in loaded if each is not None and each.path not in self._texts}
         return {
             name: Part(self._outline(module), frozenset(bodies[name])) for name, module in modules.items()
@@ -246,6 +248,14 @@ class Session:
             return fixes_of(wanted, runs, self.project, self.settings.default_kind, self._text)
         except (FileCut, RecursionError):  # time ran out, or the text is nested too deep
             return Plans({}, tuple(wanted), whole=False)
+
+    def _beside(self, path: str, module: str) -> str:
+        """The module that an import in a file means: of two of one name the one that lies beside it."""
+        if "." in module or self.tree.named.place(module) is None:
+            return module
+        name = self.tree.named.beside(path, module)
+        self._looked_up.add(name)
+        return name if name in self.tree.named.own else module
 
     def _assigning(self, attribute: str) -> tuple[str, ...]:
         """Modules whose text assigns an attribute of this name, that of a stream, on something."""

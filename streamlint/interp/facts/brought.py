@@ -121,7 +121,8 @@ def _begins(project: Project, module: ir.Module, decl: ir.FunctionDecl) -> bool:
     used = (decl.used - decl.keywords) | (decl.text_names & vocabulary.FLAGS)
     enters = not decl.entered.isdisjoint(touching.holders(project, module))
     # from config import *: with what that imports
-    others = (project.module(one.module) for one in module.imports if one.attribute == "*")
+    stars = (project.source(module, one.module) for one in module.imports if one.attribute == "*")
+    others = [project.module(name) for name in stars]
     roots = module.roots.union(*(other.roots for other in others if other is not None))
     return enters or vocabulary.begins(roots, used)
 
@@ -140,14 +141,11 @@ def _starts_others(project: Project, module: ir.Module, imported: list[tuple[str
 
 def _imported(project: Project, module: ir.Module) -> Iterator[tuple[str, Value]]:
     """What a module imports, at its top and in its functions, with the names it has there."""
-    for one in module.imports:
-        if one.attribute in (None, "*"):
-            yield one.name, project.path(one.module)
-        else:
-            yield one.name, project.imported(one)
+    yield from ((one.name, project.imported(one)) for one in module.imports)
     for name, taken in sorted({each for decl in ir.all_functions(module) for each in decl.imports}, key=repr):
+        source = project.source(module, name)
         whole = taken in (None, "*")
-        yield taken or name, project.path(name if whole else f"{name}.{taken}".lstrip("."))
+        yield taken or name, project.path(source if whole else f"{source}.{taken}".lstrip("."))
 
 
 def _touches(project: Project, value: Value) -> bool:

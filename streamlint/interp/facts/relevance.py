@@ -41,7 +41,8 @@ def relevant(project: Project, module: ir.Module) -> Relevant:
     hot = {decl.name for decl in decls if touching.touches(project, decl)}
     for imported in module.imports:
         if imported.attribute is not None:
-            found = project.imported(imported) if project.module(imported.module) is not None else None
+            source = project.source(module, imported.module)
+            found = project.imported(imported) if project.module(source) is not None else None
             match found:
                 case FuncV(function=ir.FunctionDecl() as decl) if touching.touches(project, decl):
                     hot.add(imported.name)

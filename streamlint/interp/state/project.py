@@ -40,6 +40,8 @@ class Project:
     """The names of modules whose text gives something to others' attributes of a name; None: of any."""
     hazards: Callable[[], tuple[str, ...]] = lambda: ()
     """The names of the modules in whose text something is a hazard to waits that are put in."""
+    beside: Callable[[str, str], str] = lambda _, module: module
+    """What a module of a name is called that lies beside a file: see ``Names.beside``."""
     budgets: Budgets = field(default_factory=Budgets)
     """Those of the file that is analyzed."""
     modules: dict[str, ir.Module | None] = field(default_factory=dict)
@@ -157,9 +159,10 @@ class Project:
             if imported.name == name:
                 return self.imported(imported)
             if imported.attribute == "*":
-                found = self._among_all(imported.module, name)
+                source = self.source(module, imported.module)
+                found = self._among_all(source, name)
                 if found is None and not _sets(module, name):
-                    found = self._variable_among_all(imported.module, name)
+                    found = self._variable_among_all(source, name)
                 if found is not None:
                     return found
         inner = self.module(f"{module.name}.{name}")
@@ -182,16 +185,21 @@ class Project:
 
     def imported(self, statement: ir.Import) -> Value:
         """The value that an import binds."""
+        source = self.beside(statement.span.path, statement.module)
         if statement.attribute is None or statement.attribute == "*":
-            return self.path(statement.module)
-        dotted = f"{statement.module}.{statement.attribute}"
+            return self.path(source)
+        dotted = f"{source}.{statement.attribute}"
         if models.find_function(dotted) or dotted in models.MODULES:
             return ApiV(dotted)
-        if self.module(statement.module) is not None:
-            found = self.member(statement.module, statement.attribute)
+        if self.module(source) is not None:
+            found = self.member(source, statement.attribute)
             if found is not None:
                 return found
         return self.path(dotted)
+
+    def source(self, module: ir.Module, name: str) -> str:
+        """The module that an import in another one means."""
+        return self.beside(module.path, name)
 
     def variable(self, dotted: str) -> tuple[str, str] | None:
         """The module and the name of a variable of the tree: ``from .streams import SIDE``."""
