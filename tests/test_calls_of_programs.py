@@ -42,7 +42,16 @@ if __name__ == "__main__":
 """
 RIGHT = UPLOADS.format(then="uploads.wait()")
 WRONG = UPLOADS.format(then="pass")
-USER = "from uploads import Uploads\n\ndef run(numbers):\n    return [Uploads().put(n) for n in numbers]\n"
+USER = """
+from uploads import Uploads
+
+def run(numbers):
+    made = [Uploads() for _ in numbers]
+    for one, number in zip(made, numbers):
+        one.put(number)
+    return made
+"""
+DROPPED = "from uploads import Uploads\n\ndef run(numbers):\n    return [Uploads().put(n) for n in numbers]\n"
 
 
 def found(folder: Path, **texts: str) -> set[tuple[str, Confidence]]:
@@ -62,3 +71,7 @@ def test_a_program_with_a_wrong_call(tmp_path: Path) -> None:
 
 def test_another_file_may_call_otherwise(tmp_path: Path) -> None:
     assert found(tmp_path, uploads=RIGHT, user=USER) == {("SL202", Confidence.POSSIBLE)}
+
+
+def test_what_another_file_drops_at_once_goes_back_too_early(tmp_path: Path) -> None:
+    assert ("SL401", Confidence.LIKELY) in found(tmp_path, uploads=RIGHT, user=DROPPED)
