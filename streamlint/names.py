@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-UNIMPORTABLE = "<"
-"""What the name of a module begins with that nothing imports: a second ``train.py``, named by its place."""
+_BY_PLACE = "<"
+
+
+def by_place(path: str) -> str:
+    """The name of a module that nothing imports by another one: a second ``train.py``."""
+    return f"{_BY_PLACE}{path}>"
 
 
 def package_of(own: str, path: str, *, is_package: bool) -> list[str]:
     """The package that a module of this name and file stands in, or is."""
-    if own.startswith(UNIMPORTABLE):
+    if own.startswith(_BY_PLACE):
         return path.split("/")[:-1]
     parts = own.split(".") if own else []
     return parts if is_package else parts[:-1]

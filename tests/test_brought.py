@@ -1,4 +1,4 @@
-"""Modules without a word about streams that start threads of others: what these do to each other."""
+"""Modules without a word about streams that use what code of others may leave under way."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from streamlint.files import relative
+from streamlint.names import by_place
 from streamlint.notebook import SUFFIX
 
 if TYPE_CHECKING:
@@ -61,7 +62,12 @@ class Names:
         ``import registry`` in ``second/train.py``, where ``first/registry.py`` is the module ``registry``.
         """
         folder = path.rpartition("/")[0]
-        return f"<{folder}/{module}.py>" if folder else f"<{module}.py>"
+        return by_place(f"{folder}/{module}.py" if folder else f"{module}.py")
+
+    def meant(self, path: str, module: str) -> str:
+        """The module that an import in a file means: of two of one name the one that lies beside it."""
+        name = self.beside(path, module)
+        return name if name in self.own else module
 
     def place(self, name: str) -> tuple[str, Path] | None:
         """A module's own name and its file, by its dotted name or by another that it can be imported by."""
@@ -86,7 +92,7 @@ def _by_place(where: str, own: Mapping[str, object]) -> str:
     Two scripts of one name in folders that are no packages are two modules; without a name of its
     own the second one would be looked up, and analyzed, as the first.
     """
-    name = f"<{where}>"
+    name = by_place(where)
     while name in own:
         name += "'"
     return name

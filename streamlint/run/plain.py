@@ -95,8 +95,7 @@ def _imported(tree: Tree, path: Path, data: bytes) -> Iterator[tuple[str, tuple[
         level = len(module) - len(name)
         found = names.relative(package, where, level, name) if level else name
         if found is not None:
-            beside = tree.named.beside(where, found)
-            yield (beside if beside in tree.named.own else found), taken
+            yield tree.named.meant(where, found), taken
 
 
 def _touches_gpu(tree: Tree, name: str, asked: set[str]) -> bool:

@@ -250,12 +250,11 @@ class Session:
             return Plans({}, tuple(wanted), whole=False)
 
     def _beside(self, path: str, module: str) -> str:
-        """The module that an import in a file means: of two of one name the one that lies beside it."""
+        """The module that an import in a file means, which rests on whether there is one beside it."""
         if "." in module or self.tree.named.place(module) is None:
             return module
-        name = self.tree.named.beside(path, module)
-        self._looked_up.add(name)
-        return name if name in self.tree.named.own else module
+        self._looked_up.add(self.tree.named.beside(path, module))
+        return self.tree.named.meant(path, module)
 
     def _assigning(self, attribute: str) -> tuple[str, ...]:
         """Modules whose text assigns an attribute of this name, that of a stream, on something."""
