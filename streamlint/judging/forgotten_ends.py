@@ -85,8 +85,8 @@ def _nobody_waits(judged: Judged, problem: Problem, side: StreamId, entry: Entry
         for op in map(judged.op, records)
     )
     behind = _streams_behind(judged, problem, side)
-    joined = {plain_name(judged.trace.streams[stream]) for stream in behind} & entry.joined_elsewhere
-    if announced or joined:
+    names = {plain_name(judged.trace.streams[stream]) for stream in behind}
+    if announced or not names.isdisjoint(entry.joined_elsewhere | entry.named_by_makers):
         return False
     # reduce(), then finish(), which waits for the stream: the end of the first was not forgotten. What a
     # generator waits for when it goes on, its consumer has used.

@@ -13,7 +13,7 @@ from streamlint.interp.facts import joins
 from streamlint.judging import evidence
 from streamlint.judging.forgotten_ends import forgot_the_end, source, waits_for_itself
 from streamlint.judging.handed_on import is_explicit_wait, is_filled_again, is_handed_on
-from streamlint.judging.owners import is_handed_in, is_made_in, plain_name
+from streamlint.judging.owners import is_argument, is_handed_in, is_made_in, plain_name
 from streamlint.order.hb import Verdict
 from streamlint.rules.base import (
     Judged,
@@ -149,6 +149,10 @@ def _took_responsibility(judged: Judged, problem: Problem, entry: Entry, *, agai
     used_on = stream_of(later)
     if problem.buffer is None or (used_on is not None and is_handed_in(judged.trace, used_on, entry)):
         return False
+    if used_on is not None and _came_together(
+        judged.trace.streams[used_on], judged.trace.buffers[problem.buffer]
+    ):
+        return False
     if _was_waited_for_when_given(judged, problem, used_on):
         return False
     for_itself = used_on is not None and waits_for_itself(judged, problem, used_on)
@@ -175,6 +179,20 @@ def _took_responsibility(judged: Judged, problem: Problem, entry: Entry, *, agai
     if any(judged.hb.ordered(problem.later, number).verdict is Verdict.YES for number in behind):
         return True
     return used_on is not None and answers_for_reads and _is_kept_or_recorded(judged, problem, used_on)
+
+
+def _came_together(stream: Stream, memory: Buffer) -> bool:
+    """Whether one call got both: ``Table(rows, side)``, whose constructor works on ``rows`` there.
+
+    Who has both may have made the one on the other, whatever the object does with that stream later on.
+    """
+    both = is_argument(stream) and is_argument(memory)
+    return (
+        both
+        and stream.passed is not None
+        and memory.passed is not None
+        and (stream.passed.call == memory.passed.call)
+    )
 
 
 def _waits_behind(judged: Judged, problem: Problem, entry: Entry, *, own: bool, on_host: bool) -> list[OpId]:

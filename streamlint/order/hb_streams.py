@@ -90,6 +90,8 @@ class Hubs:
                 return (), (legacy, current, outside)
             case StreamKind.NON_BLOCKING:
                 entered = (current,) if stream.may_be_current else ()
+                if stream.may_be_given:
+                    return (outside,), entered
                 return (), (entered if made_here(stream) else (*entered, outside))
             case StreamKind.CURRENT:
                 return (current,), (outside,)
@@ -103,8 +105,12 @@ def kind_of(stream: Stream) -> StreamKind:
 
 
 def made_here(stream: Stream) -> bool:
-    """Whether the trace creates the stream, so that it cannot be one from outside."""
-    return stream.span is not None
+    """Whether the trace creates the stream, so that it cannot be one from outside.
+
+    An object that unseen code passes was made there: who passes a second one, or a stream, may have got that
+    from the first.
+    """
+    return stream.span is not None and stream.passed is None
 
 
 def queue_key(stream: Stream, lane: LaneId) -> object:

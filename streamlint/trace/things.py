@@ -195,6 +195,9 @@ class Stream:
     """Whether it is current before a program, which nobody calls, selects any: the legacy default stream."""
     put_there: bool = False
     """Whether other code has put it into an object of a class in sight, which does not make it itself."""
+    may_be_given: bool = False
+    """Whether unseen code passes the object that made it, and may have given that one another stream for it:
+    ``self.stream = stream or torch.cuda.Stream()``."""
     part_of: str = ""
     """The class of an object that unseen code passes, and which of its streams this is ..."""
     handed_on: bool = False

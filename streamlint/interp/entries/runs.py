@@ -85,6 +85,8 @@ class Entry:
     may be joined by its name there."""
     waited_by_owners: frozenset[str] = frozenset()
     """Parameters of the constructor for which code passes streams that it waits for itself elsewhere."""
+    named_by_makers: frozenset[str] = frozenset()
+    """The attributes that other modules name which make objects of its class: they may wait for a stream."""
     entered_elsewhere: frozenset[str] = frozenset()
     """Names of streams of its object that others may make current: what they get, they may use there."""
     forked_elsewhere: frozenset[str] = frozenset()

@@ -25,6 +25,7 @@ _MAKERS = frozenset(
     path.rpartition(".")[2] for path in python.THREADS - python.PROCESSES | python.EXECUTORS | python.POOLS
 )
 _LEAVES: Kept[ir.FunctionDecl, bool] = Kept()
+_GIVEN_BY: Kept[ir.FunctionDecl, frozenset[ir.ClassDecl]] = Kept()
 
 
 def brought(project: Project, module: ir.Module) -> Relevant | None:
@@ -63,7 +64,7 @@ def _leaving(project: Project, module: ir.Module, bound: str, value: Value) -> I
         case FuncV(function=ir.FunctionDecl() as decl):
             if _leaves(project, decl):
                 yield bound
-            for made in _made_by(project, decl):
+            for made in _given_by(project, decl):
                 yield from _of_class(project, bound, made)
         case ClassV(decl):
             yield from _of_class(project, bound, decl)
@@ -81,19 +82,62 @@ def _leaving(project: Project, module: ir.Module, bound: str, value: Value) -> I
 
 
 def _of_class(project: Project, bound: str, cls: ir.ClassDecl) -> Iterator[str]:
-    """Methods by their names; those that are called without a name, by that of the class."""
+    """The class, or who makes an object of it, which may be handed on, and the methods by their names.
+
+    ``Report(HostMirror(3))``: what the report calls stands in a third file.
+    """
     for name, decl in classes.methods(project, cls).items():
         if _leaves(project, decl):
-            yield bound if name.startswith("__") else name
+            yield bound
+            if not name.startswith("__"):
+                yield name
 
 
-def _made_by(project: Project, decl: ir.FunctionDecl) -> Iterator[ir.ClassDecl]:
-    """The classes of which a function gives an object: ``def build(): return Engine()``."""
+def _given_by(project: Project, decl: ir.FunctionDecl) -> frozenset[ir.ClassDecl]:
+    """The classes of which a function gives objects, by itself or through others.
+
+    ``def build(): return Engine()``, ``return KINDS[name](model)`` where the module has a table of classes,
+    or ``slots.append(Slot(host))``, and then ``return slots``.
+    """
+
+    def find() -> frozenset[ir.ClassDecl]:
+        made, seen = set[ir.ClassDecl](), set[tuple[str, str]]()
+        waiting = [(decl.module, name) for name in _sources(project, decl)]
+        while waiting:
+            here = waiting.pop()
+            if here in seen:
+                continue
+            seen.add(here)
+            match project.member(*here):
+                case ClassV(cls):
+                    made.add(cls)
+                case FuncV(function=ir.FunctionDecl() as other):
+                    waiting += [(other.module, name) for name in _sources(project, other)]
+                case _:
+                    waiting += [(here[0], name) for name in _values(project, *here)]
+        return frozenset(made)
+
+    return project.once(_GIVEN_BY, decl, find)
+
+
+def _sources(project: Project, decl: ir.FunctionDecl) -> Iterator[str]:
+    """Names of what a function returns; of a variable of its own, all that it calls."""
+    module = project.module(decl.module)
+    known = module.assigned | module.functions.keys() if module is not None else frozenset[str]()
     for name, sources in decl.given:
         for source in sources if not name else ():
-            made = project.member(decl.module, source.removesuffix("()")) if source.endswith("()") else None
-            if isinstance(made, ClassV):
-                yield made.decl
+            bare = source.removesuffix("()")
+            yield bare
+            if bare == source and bare not in known:
+                yield from decl.called
+
+
+def _values(project: Project, module: str, variable: str) -> Iterator[str]:
+    """Names of what a variable of a module gets where the module is run."""
+    of = project.module(module)
+    for name, sources in of.body_given if of is not None else ():
+        if name == variable:
+            yield from (source.removesuffix("()") for source in sources)
 
 
 def _leaves(project: Project, decl: ir.FunctionDecl) -> bool:
@@ -102,19 +146,32 @@ def _leaves(project: Project, decl: ir.FunctionDecl) -> bool:
 
 
 def _may_leave(project: Project, decl: ir.FunctionDecl) -> bool:
-    module = project.module(decl.module)
-    if module is None:
-        return False
-    owner = next((cls for cls in ir.all_classes(module) if decl in cls.methods.values()), None)
-    bodies = module.functions if owner is None else {**module.functions, **owner.methods}
-    # What a thread runs is named, not called: Thread(target=self._fill).
     reached, waiting = set[ir.FunctionDecl](), [decl]
     while waiting:
         here = waiting.pop()
-        if here not in reached:
-            reached.add(here)
-            waiting += [bodies[name] for name in here.used & bodies.keys()]
-    return any(_begins(project, module, one) for one in reached)
+        module = project.module(here.module)
+        if module is None or here in reached:
+            continue
+        if _begins(project, module, here):
+            return True
+        reached.add(here)
+        owner = next((cls for cls in ir.all_classes(module) if here in cls.methods.values()), None)
+        # What a thread runs is named, not called: Thread(target=self._fill).
+        own = owner.methods if owner is not None else {}
+        waiting += [own[name] for name in here.used & own.keys()]
+        waiting += [one for name in here.used - own.keys() for one in _run_by(project, here, name)]
+    return False
+
+
+def _run_by(project: Project, decl: ir.FunctionDecl, name: str) -> Iterator[ir.FunctionDecl]:
+    """What a function runs by a name of its module: a function, or a constructor, also of another module."""
+    match project.member(decl.module, name):
+        case FuncV(function=ir.FunctionDecl() as function):
+            yield function
+        case ClassV(cls):
+            yield from (one for one in classes.methods(project, cls).values() if one.name == "__init__")
+        case _:
+            pass
 
 
 def _begins(project: Project, module: ir.Module, decl: ir.FunctionDecl) -> bool:

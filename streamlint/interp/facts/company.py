@@ -38,6 +38,7 @@ def settle(m: Machine) -> None:
         places.join(group)
     there = {places.of(number) for number in m.buffers if _is_on_device(m, number)}
     there |= {places.of(number) for number in _computed_aside(m)}
+    _add_results(m, places, there)
     for number, known in tuple(m.buffers.items()):
         if known.space is Space.UNKNOWN and places.of(number) in there:
             m.lives(BufferV(number), Space.DEVICE, Evidence.INFERRED)
@@ -160,6 +161,15 @@ def _computed_aside(m: Machine) -> Iterator[BufferId]:
     for op in m.ops:
         if isinstance(op, Launch) and _is_product(op) and not m.streams[op.stream].is_default:
             yield from (access.buffer for access in op.accesses if access.mode is not Mode.READ)
+
+
+def _add_results(m: Machine, places: _Places, there: set[BufferId]) -> None:
+    """What is computed from something on a device is there, too: ``x = a * x + s @ x``."""
+    for op in m.ops:
+        if isinstance(op, Launch) and op.role is Role.CODE and not op.doubts:
+            read = {places.of(access.buffer) for access in op.accesses if access.mode is not Mode.WRITE}
+            if not there.isdisjoint(read):
+                there |= {places.of(one.buffer) for one in op.accesses if one.mode is not Mode.READ}
 
 
 def _groups(m: Machine) -> Iterator[tuple[BufferId, ...]]:

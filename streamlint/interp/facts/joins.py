@@ -21,6 +21,7 @@ ALL_STREAMS = "*"
 """Among names of streams: whichever there are."""
 _CHOOSES = vocabulary.ENTERS_STREAM | vocabulary.CAPTURES
 _BY_OWNERS: Kept[ir.ClassDecl, frozenset[str]] = Kept()
+_BY_MAKERS: Kept[ir.ClassDecl, frozenset[str]] = Kept()
 
 
 def orders(module: ir.Module, names: frozenset[str]) -> bool:
@@ -206,6 +207,26 @@ def _by_owners(project: Project, cls: ir.ClassDecl) -> frozenset[str]:
         for scope, call in scopes.calls_of(project, target)
         for name in target.positional()
         if _is_waited_for(scope, scopes.argument_of(call, name, target.positional()))
+    )
+
+
+def named_by_makers(project: Project, cls: ir.ClassDecl) -> frozenset[str]:
+    """Attributes that other modules name which make objects of a class: they may wait for such a stream.
+
+    ``step = Step(cell)``, and ``for row in step.run(rows): sink.put(row)`` of a ``HostSink(step.stream)``.
+    """
+    return project.once(_BY_MAKERS, cls, lambda: _by_makers(project, cls))
+
+
+def _by_makers(project: Project, cls: ir.ClassDecl) -> frozenset[str]:
+    calls = scopes.calls_elsewhere(project, scopes.constructor_of(project, cls))
+    modules = {scope.module.name: scope.module for scope, _ in calls}
+    # torch.cuda.stream(lane) names no attribute of an object, self.stream none of another one.
+    return frozenset(
+        name
+        for module in modules.values()
+        for decl in ir.all_functions(module)
+        for name in decl.members - decl.called - decl.own
     )
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streamlint.interp.facts import classes
 from streamlint.interp.library import storage, tensors
 from streamlint.interp.state import names, symbols
-from streamlint.interp.state.values import BufferV, HeapV, SymV, TupleV, Value, symbol_of
+from streamlint.interp.state.values import BufferV, ConstV, HeapV, Shape, SymV, TupleV, Value, symbol_of
 from streamlint.models.autograd import BACKWARD
 from streamlint.models.schema import Lib
 from streamlint.trace import Access, Doubt, Evidence, HostAccess, Launch, Mode
@@ -14,10 +15,12 @@ from streamlint.trace import Access, Doubt, Evidence, HostAccess, Launch, Mode
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from streamlint import ir
     from streamlint.interp.state.machine import Machine
     from streamlint.source import Span
 
 CLASSES = "torch.optim."
+_GROUPS = "param_groups"
 _UNSEEN = "torch.optim.Optimizer"
 _UNSURE = frozenset({Doubt.INFERRED})
 _UNTOLD = frozenset({Doubt.ASSUMED})
@@ -28,7 +31,32 @@ def made(m: Machine, path: str, args: list[Value], kwargs: dict[str, Value], spa
     parameters = args[0] if args else kwargs.get("params")
     value = m.result(path, span, () if parameters is None else (parameters,))
     m.makers[value.symbol] = path
+    if parameters is not None:
+        m.roles[symbols.Attr(value.symbol, _GROUPS)] = _groups_of(m, parameters)
     return value
+
+
+def inherited(
+    m: Machine, cls: ir.ClassDecl, receiver: Value, args: list[Value], kwargs: dict[str, Value]
+) -> None:
+    """``super().__init__(params, defaults)`` of a class derived from ``torch.optim.Optimizer``."""
+    parameters = args[0] if args else kwargs.get("params")
+    if parameters is None or not isinstance(receiver, HeapV):
+        return
+    if any(base.startswith(CLASSES) for base in classes.bases_outside(m.project, cls)):
+        m.heap[receiver.id].attrs[_GROUPS] = _groups_of(m, parameters)
+
+
+def _groups_of(m: Machine, parameters: Value) -> HeapV:
+    """``optimizer.param_groups``: the groups that it was given, or one of all its parameters."""
+    known = names.settle(m, parameters)
+    items = m.heap[known.id].items if isinstance(known, HeapV) else []
+    if items and all(isinstance(one, HeapV) and m.heap[one.id].shape is Shape.DICT for one in items):
+        return m.new_list(items)
+    group = m.new_object(Shape.DICT)
+    held, name = m.heap[group.id], ConstV("params")
+    held.entries[symbol_of(name)], held.keys[symbol_of(name)], held.open = parameters, name, True
+    return m.new_list([group])
 
 
 def clears(m: Machine, optimizer: SymV) -> None:

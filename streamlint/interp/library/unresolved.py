@@ -279,9 +279,12 @@ def _is_untouched(m: Machine, number: BufferId) -> bool:
 def _is_made_for_effect(m: Machine, function: str | Symbol, *, of_python: bool) -> bool:
     """Whether nobody uses what a call gives: ``backend.finish()``, not ``log.info("x")`` of Python itself.
 
-    Nor a method of what that gives: ``with open(path, "rb") as file``, and ``file.seek(first)``.
+    Nor a method of what that gives: ``with open(path, "rb") as file``, and ``file.seek(first)``; nor of
+    PyTorch's optimizers and modules, which order no streams: ``optimizer.zero_grad()``, ``net.train()``.
     """
     if of_python or m.frame.calling is None or m.frame.calling is not m.frame.unused:
+        return False
+    if _made_by(m, function).startswith(torch_model.ORDERS_NOTHING):
         return False
     came_from = () if isinstance(function, str) else map(symbols.function_called, _givers(function))
     return not any(path == "open" or path.partition(".")[0] in sys.stdlib_module_names for path in came_from)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamlint import ir
 from streamlint.interp.facts import classes, decorators
-from streamlint.interp.library import escape, layers, operators, saved_hooks, unresolved
+from streamlint.interp.library import escape, layers, operators, optimizers, saved_hooks, unresolved
 from streamlint.interp.state import names
 from streamlint.interp.state.values import NONE, ClassV, FuncV, HeapV, Value
 from streamlint.models import torch as torch_model
@@ -45,6 +45,7 @@ def call(m: Machine, e: ir.Call, args: list[Value], kwargs: dict[str, Value]) ->
         given = args if known else [receiver, *args]
         return unresolved.opaque(m, f"super().{e.func.name}", given, kwargs, e.span)
     saved_hooks.inherited(m, cls, receiver, args)
+    optimizers.inherited(m, cls, receiver, args, kwargs)
     return NONE
 
 
