@@ -287,7 +287,206 @@ def serve(rows, model):
         x = fetch(row.pin_memory())
         yield model(x)
 """
+MIRROR = """
+import torch
+
+
+class Mirror:
+    def __init__(self, n):
+        self.host = torch.empty(n, pin_memory=True)
+        self.lane = torch.cuda.Stream()
+
+    def push(self, row):
+        self.lane.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.lane):
+            self.host.copy_(row, non_blocking=True)
+        row.record_stream(self.lane)
+
+    def settle(self):
+        self.lane.synchronize()
+"""
+REPORT = """
+class Report:
+    def __init__(self, mirror):
+        self.mirror = mirror
+        self.rows = []
+
+    def add(self, row):
+        self.mirror.push(row)
+        self.rows.append(self.mirror.host.tolist())
+"""
+REPORTING = """
+import torch
+
+from .mirror import Mirror
+from .report import Report
+
+
+def main(steps=20):
+    report = Report(Mirror(512))
+    for _ in range(steps):
+        report.add(torch.randn(512, device="cuda"))
+    return report.rows
+"""
+ENGINES = """
+import torch
+
+
+class Direct:
+    def infer(self, x):
+        return x * 2
+
+
+class Aside:
+    def __init__(self):
+        self.lane = torch.cuda.Stream()
+        self.out = torch.empty(1 << 20, device="cuda")
+
+    def infer(self, x):
+        self.lane.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.lane):
+            self.out.copy_(x)
+        x.record_stream(self.lane)
+        return self.out
+
+    def settle(self):
+        torch.cuda.current_stream().wait_stream(self.lane)
+"""
+FACTORY = """
+from .engines import Aside, Direct
+
+KINDS = {"aside": Aside, "direct": Direct}
+
+
+def build(kind="aside"):
+    return KINDS[kind]()
+"""
+SERVER = """
+import torch
+
+from .factory import build
+
+
+def main():
+    engine = build()
+    for _ in range(10):
+        out = engine.infer(torch.randn(1 << 20, device="cuda"))
+        print(out.sum().item())
+"""
+LANES = """
+import torch
+
+
+class Lane:
+    def __init__(self, n):
+        self.page = torch.empty(n, device="cuda")
+        self.side = torch.cuda.Stream()
+
+    def load(self, rows):
+        self.side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.side):
+            self.page.copy_(rows, non_blocking=True)
+
+    def settle(self):
+        torch.cuda.current_stream().wait_stream(self.side)
+
+
+def lanes(count, n):
+    made = []
+    for _ in range(count):
+        made.append(Lane(n))
+    return made
+"""
+FEEDER = """
+class Feeder:
+    def __init__(self, lanes, rows):
+        self.lanes = lanes
+        self.rows = rows
+
+    def pages(self):
+        for n, row in enumerate(self.rows):
+            lane = self.lanes[n % len(self.lanes)]
+            lane.load(row)
+            yield lane.page
+"""
+FEEDING = """
+import torch
+
+from .feeder import Feeder
+from .lanes import lanes
+
+
+def main():
+    rows = [torch.randn(1 << 20).pin_memory() for _ in range(8)]
+    return [page.sum() for page in Feeder(lanes(2, 1 << 20), rows).pages()]
+"""
+ANSWER = """
+import torch
+
+
+class Answer:
+    def __init__(self, ids, stream):
+        self.kept = ids
+        self.ready = torch.cuda.Event()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            self._ids = ids.to("cpu", non_blocking=True)
+            self.ready.record()
+
+    @property
+    def ids(self):
+        return self._ids
+
+    def settle(self):
+        self.ready.synchronize()
+"""
+WORKER = """
+import torch
+
+from .answer import Answer
+
+
+class Worker:
+    def __init__(self, net):
+        self.net = net
+        self.lane = torch.cuda.Stream()
+
+    def step(self, x):
+        return Answer(self.net(x).argmax(1), self.lane)
+"""
+ASKING = """
+import torch
+
+from .worker import Worker
+
+
+def main():
+    worker = Worker(torch.nn.Linear(64, 512).cuda())
+    for _ in range(10):
+        answer = worker.step(torch.randn(8, 64, device="cuda"))
+        print(answer.ids.tolist())
+"""
 PROGRAMS = {
+    "an object that is handed on": (
+        {"mirror": MIRROR, "report": REPORT, "reporting": REPORTING},
+        ("        self.rows.append", "        self.mirror.settle()\n        self.rows.append"),
+        "SL201",
+    ),
+    "one of a table of classes": (
+        {"engines": ENGINES, "factory": FACTORY, "server": SERVER},
+        ("        print(", "        engine.settle()\n        print("),
+        "SL101",
+    ),
+    "objects in a list that a function gives": (
+        {"lanes": LANES, "feeder": FEEDER, "feeding": FEEDING},
+        ("            yield lane", "            lane.settle()\n            yield lane"),
+        "SL101",
+    ),
+    "what a constructor begins": (
+        {"answer": ANSWER, "worker": WORKER, "asking": ASKING},
+        ("        print(", "        answer.settle()\n        print("),
+        "SL201",
+    ),
     "what a package hands on": (
         {"core/__init__": MOVERS, "core/mover": MOVER, "steps": STEPS},
         ("        return self.model", "        self.mover.settle()\n        return self.model"),

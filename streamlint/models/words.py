@@ -28,6 +28,9 @@ CHOSEN_BY_CALLERS = frozenset({Lib.TORCH, Lib.CUPY})
 """Libraries with a current stream that callers may have chosen; Warp has one of its own, the others use the
 default stream."""
 
+ON_STREAMS_OF_TORCH = frozenset({Lib.DISTRIBUTED, Lib.FUNCTIONAL, Lib.DEEP_EP})
+"""Libraries whose current stream is PyTorch's."""
+
 PER_THREAD = frozenset({Lib.RAFT, Lib.CUVS})
 """Libraries whose calls without a stream run on the per-thread default stream."""
 

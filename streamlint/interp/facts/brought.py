@@ -65,9 +65,9 @@ def _leaving(project: Project, module: ir.Module, bound: str, value: Value) -> I
             if _leaves(project, decl):
                 yield bound
             for made in _given_by(project, decl):
-                yield from _of_class(project, bound, made)
+                yield from _of_class(project, module, bound, made)
         case ClassV(decl):
-            yield from _of_class(project, bound, decl)
+            yield from _of_class(project, module, bound, decl)
         case ModuleV(name):
             of = project.module(name)
             used = frozenset().union(module.body_names, *(decl.used for decl in ir.all_functions(module)))
@@ -81,16 +81,26 @@ def _leaving(project: Project, module: ir.Module, bound: str, value: Value) -> I
             pass
 
 
-def _of_class(project: Project, bound: str, cls: ir.ClassDecl) -> Iterator[str]:
+def _of_class(project: Project, module: ir.Module, bound: str, cls: ir.ClassDecl) -> Iterator[str]:
     """The class, or who makes an object of it, which may be handed on, and the methods by their names.
 
     ``Report(HostMirror(3))``: what the report calls stands in a third file.
     """
+    handed_on = _may_hand_on(module, bound)
     for name, decl in classes.methods(project, cls).items():
         if _leaves(project, decl):
-            yield bound
+            if handed_on or name.startswith("__"):
+                yield bound
             if not name.startswith("__"):
                 yield name
+
+
+def _may_hand_on(module: ir.Module, maker: str) -> bool:
+    """Whether code that makes an object calls anything else, which may get it."""
+    return maker in module.body_names or any(
+        maker in decl.used and not decl.called <= {maker, "super", "__init__"}
+        for decl in ir.all_functions(module)
+    )
 
 
 def _given_by(project: Project, decl: ir.FunctionDecl) -> frozenset[ir.ClassDecl]:

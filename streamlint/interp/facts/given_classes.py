@@ -184,7 +184,7 @@ def of_expression(project: Project, scope: Scope, e: ir.Expr, steps: int) -> ir.
         case ir.Call(func=ir.Name() | ir.Attr() as func):
             return _called_class(project, scope.module, func)
         case ir.Name(id=name):
-            found = _one_class(project, scope, writes.to_name(project, scope, name), steps)
+            found = _one_class(project, scope, writes.before(project, scope, e), steps)
             target = scopes.target_of(scope)
             if found is None and target is not None and any(p.name == name for p in scope.function.params):
                 found = _shown(project, target, name, steps - 1)

@@ -211,7 +211,7 @@ def _by_owners(project: Project, cls: ir.ClassDecl) -> frozenset[str]:
 
 
 def named_by_makers(project: Project, cls: ir.ClassDecl) -> frozenset[str]:
-    """Attributes that other modules name which make objects of a class: they may wait for such a stream.
+    """Streams of a class that other modules name which make its objects: they may wait for such a one.
 
     ``step = Step(cell)``, and ``for row in step.run(rows): sink.put(row)`` of a ``HostSink(step.stream)``.
     """
@@ -219,15 +219,20 @@ def named_by_makers(project: Project, cls: ir.ClassDecl) -> frozenset[str]:
 
 
 def _by_makers(project: Project, cls: ir.ClassDecl) -> frozenset[str]:
+    methods = (decl for one in project.ancestors(cls)[0] for decl in one.methods.values())
+    given = (pair for decl in methods for pair in decl.given)
+    streams = {name for name, sources in given if any(map(_makes_stream, sources))}
+    if not streams:
+        return frozenset()
     calls = scopes.calls_elsewhere(project, scopes.constructor_of(project, cls))
     modules = {scope.module.name: scope.module for scope, _ in calls}
     # torch.cuda.stream(lane) names no attribute of an object, self.stream none of another one.
-    return frozenset(
-        name
+    named = (
+        decl.members - decl.called - decl.own
         for module in modules.values()
         for decl in ir.all_functions(module)
-        for name in decl.members - decl.called - decl.own
     )
+    return frozenset(streams & frozenset().union(*named))
 
 
 def _is_waited_for(scope: Scope, given: ir.Expr | None) -> bool:

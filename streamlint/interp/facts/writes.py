@@ -13,7 +13,7 @@ from streamlint.frozen import frozen
 from streamlint.interp.state.kept import Kept
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from streamlint.interp.state.project import Project
     from streamlint.interp.state.scope import Scope
@@ -86,6 +86,30 @@ def on_receiver(project: Project, scope: Scope, name: str, *, inside: bool = Tru
 def to_name(project: Project, scope: Scope, name: str) -> list[ir.Expr]:
     """What a function, and those inside of it, assign to a name."""
     return [one.value for one in of_function(project, scope.function).names.get(name, ())]
+
+
+def before(project: Project, scope: Scope, name: ir.Name) -> list[ir.Expr]:
+    """The same where the name is used: what it gets of that use, or in another arm, is none of these.
+
+    ``loader = DataLoader(rows)``, and then ``loader = Prefetching(loader)``.
+    """
+    use = (name.span.line, name.span.col)
+    every = to_name(project, scope, name.id)
+    earlier = [one for one in every if (one.span.end_line, one.span.end_col) <= use]
+    if not earlier:
+        return [one for one in every if (one.span.line, one.span.col) > use]
+    tests = [node for node in ir.walk(scope.function.body, functions=True) if isinstance(node, ir.If)]
+    return [one for one in earlier if len(earlier) == 1 or not _in_two_arms(tests, name, one)]
+
+
+def _in_two_arms(tests: Iterable[ir.If], one: ir.Expr, other: ir.Expr) -> bool:
+    """Whether a test decides which of two expressions is run."""
+    for test in tests:
+        arms = [set(map(id, ir.walk(arm, functions=True))) for arm in (test.body, test.orelse)]
+        places = [{number for number, arm in enumerate(arms) if id(each) in arm} for each in (one, other)]
+        if all(places) and places[0].isdisjoint(places[1]):
+            return True
+    return False
 
 
 def _note(writes: Writes, target: ir.Expr, written: Written) -> None:

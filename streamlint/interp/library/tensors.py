@@ -459,8 +459,9 @@ def opaque_work(
         for view in views
     ]
     space = Space.DEVICE if any(m.space(view) is Space.DEVICE for view in views) else Space.UNKNOWN
-    # solver.evaluate(t, x): whose array x is, tells more than t, of which nothing is known.
-    first = next((view for view in views if view.flavor is not Flavor.OPAQUE), views[0])
+    # solver.evaluate(t, x): whose array x is, tells more than t, of which nothing is known, or NumPy's page.
+    telling = (view for view in views if view.flavor not in (Flavor.OPAQUE, Flavor.ARRAY))
+    first = next(telling, views[0])
     device = m.buffers[first.id].device
     lib = flavors.library(m, first)
     stream = m.current_stream(lib, device)

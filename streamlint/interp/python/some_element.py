@@ -55,8 +55,8 @@ def found(m: Machine, held: HeapObject, owner: HeapV, at: Symbol) -> Value:
             held.extra[at] = held.sample
         elif (at is FIRST or _stands_for_each(at)) and (filled := _filled(m, held)) is not None:
             held.extra[at] = filled
-        elif not _is_known(at) and (filled := _filled_by_number(m, held)) is not None:
-            held.extra[at] = alike.like(m, filled, at, apart=True)
+        elif not _is_known(at) and (one := _filled_by_number(m, held)) is not None:
+            held.extra[at] = alike.like(m, one, at, apart=True)
         elif held.sample is not None and (held.open or not (held.items or held.entries)):
             # Where a loop has filled a dict, the sample is itself one of its elements.
             apart = held.sample in held.entries.values()
@@ -131,22 +131,41 @@ def _filled(m: Machine, held: HeapObject) -> HeapV | None:
     ``groups = [[] for _ in range(n)]``, ``groups[slot].append(job)``, and then ``for group in groups``: one
     of them has the job, and it may be the first.
     """
-    return _filled_under(m, held, lambda key: not _is_known(key))
+    found = _filled_under(m, held, lambda key: not _is_known(key))
+    return found if isinstance(found, HeapV) else None
 
 
-def _filled_by_number(m: Machine, held: HeapObject) -> HeapV | None:
+def _filled_by_number(m: Machine, held: HeapObject) -> Value | None:
     """... and one that code fills with others by their numbers: whoever's it is got something as they did.
 
-    ``plan[t % ranks].append(job)`` for all jobs, and then ``for job in plan[rank]``.
+    ``plan[t % ranks].append(job)`` for all jobs, and then ``for job in plan[rank]``. Or, of
+    ``lanes = [[None] * 3 for _ in range(n)]``, ``lanes[gpu][k] = Stream()`` for all, and ``lanes[mine][0]``.
     """
-    return _filled_under(m, held, _is_known) if all(map(_is_known, held.extra)) else None
+    kept_free = held.sample is not None and _are_places(m, held.sample)
+    return _filled_under(m, held, _is_known) if kept_free or all(map(_is_known, held.extra)) else None
 
 
-def _filled_under(m: Machine, held: HeapObject, is_meant: Callable[[Symbol], bool]) -> HeapV | None:
-    if not isinstance(held.sample, HeapV) or elements.listed(m, held.sample) != []:
+def _filled_under(m: Machine, held: HeapObject, is_meant: Callable[[Symbol], bool]) -> Value | None:
+    if held.sample is None or not (_is_empty(m, held.sample) or _are_places(m, held.sample)):
         return None
     asked = (value for key, value in held.extra.items() if is_meant(key))
-    return next((one for one in asked if isinstance(one, HeapV) and elements.listed(m, one) != []), None)
+    return next((one for one in asked if not (_is_empty(m, one) or _are_places(m, one))), None)
+
+
+def _is_empty(m: Machine, value: Value) -> bool:
+    return isinstance(value, HeapV) and elements.listed(m, value) == []
+
+
+def _are_places(m: Machine, value: Value) -> bool:
+    """``None``, or a list of nothing else, where something will be: ``[None] * n``."""
+    if value == NONE:
+        return True
+    listed = elements.listed(m, value) if isinstance(value, HeapV) else None
+    return (
+        isinstance(value, HeapV)
+        and bool(listed)
+        and all(one == NONE for one in (*(listed or ()), *m.heap[value.id].extra.values()))
+    )
 
 
 def _place(m: Machine, held: HeapObject, at: Symbol) -> Symbol:

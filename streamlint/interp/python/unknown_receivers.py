@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from streamlint import models
@@ -41,8 +42,10 @@ from streamlint.interp.state.values import (
     DeviceV,
     EventV,
     Flavor,
+    HeapV,
     MethodV,
     SymV,
+    TupleV,
     Value,
 )
 from streamlint.models import host, members, python, vocabulary
@@ -214,13 +217,22 @@ def _of_memory(
     is_none = receiver.symbol in m.plain or tensors.holds_stream(m, receiver)
     # p.grad.float() of a parameter that a module has listed; numbers have such a method, too.
     is_tensor = members.may_give_tensor(name) and module_memory.is_owned(m, receiver.symbol)
-    if is_none or not (is_tensor or members.is_tensor_method(name)):
+    if is_none or not (is_tensor or members.is_tensor_method(name)) or _takes_event(m, args):
         return None
     is_shown = is_tensor or members.shows_tensor(name, kwargs)
     shown = Evidence.INFERRED if is_shown else Evidence.ASSUMED
     used_as.shows(m, receiver, used_as.Use.TENSOR)
     view = tensors.as_buffer(m, receiver, kind=shown)
     return tensor_methods.method(m, view, name, args, kwargs, span)
+
+
+def _takes_event(m: Machine, args: list[Value]) -> bool:
+    """Whether a call gets a stream or an event among other things: ``jobs.add((page, copied))``.
+
+    No tensor has a method for that.
+    """
+    several = [arg for arg in map(partial(names.settle, m), args) if isinstance(arg, (TupleV, HeapV))]
+    return escape.carries_order(m, several)
 
 
 def is_an_objects(m: Machine, name: str, kwargs: dict[str, Value]) -> bool:

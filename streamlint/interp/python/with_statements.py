@@ -12,6 +12,7 @@ from streamlint.interp.state import lifetime, names, symbols
 from streamlint.interp.state.ends import Jumped, PathEnds, Returned
 from streamlint.interp.state.values import (
     NONE,
+    ConstV,
     GeneratorV,
     HeapV,
     Shape,
@@ -59,6 +60,10 @@ def run_with(m: Machine, items: Sequence[ir.WithItem], body: Sequence[ir.Stmt]) 
                     monitors.signal(m, value, item.context.span, "leaving the block")
         case HeapV() if m.heap[value.id].shape is Shape.INSTANCE and _manager(m, value) is not None:
             _user_manager(m, value, item, rest, body)
+        case ConstV(None):
+            # with self.lanes[n]:, where nobody has put one: that raises an error.
+            m.uses_none = True
+            raise PathEnds
         case _:
             bound, leave = contexts.enter(m, value, item.context.span)
             if item.target is not None:

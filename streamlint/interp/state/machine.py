@@ -255,7 +255,7 @@ class Machine(Path):
         Most others have none: calls without a stream run on the default stream.
         """
         where = device if device is not None else self.device
-        lib = Lib.TORCH if lib in (Lib.DISTRIBUTED, Lib.FUNCTIONAL) else lib
+        lib = Lib.TORCH if lib in words.ON_STREAMS_OF_TORCH else lib
         found = self.current.get((lib, where, self.lane))
         if found is not None:
             return found
