@@ -36,23 +36,26 @@ def of_plain_file(tree: Tree, path: Path, *, parsed: bool = False) -> FileResult
 
 
 def _imports_gpu(tree: Tree, path: Path, data: bytes, asked: set[str]) -> bool:
-    """Whether a file imports one with GPU code, or one that does so itself, however far.
+    """Whether a file imports one with GPU code, or one that does so itself; what a package hands on is near.
 
     ``from .factory import build``, and ``factory.py`` has ``from .engines import Engine``. ``asked`` gets the
     names that were looked up.
     """
-    waiting, seen = list(_imported(tree, path, data)), {path}
+    waiting = [(name, False) for name in _imported(tree, path, data)]
+    seen: set[tuple[Path, bool]] = set()
     while waiting:
-        name = waiting.pop()
+        name, is_far = waiting.pop()
         asked.add(name)
         place = tree.named.place(name)
-        if place is None or place[1] in seen:
+        if place is None or (place[1], is_far) in seen:
             continue
-        seen.add(place[1])
+        seen.add((place[1], is_far))
         imported = _of_module(tree, place[1])
         if imported is None:
             return True
-        waiting += imported
+        hands_on = place[1].name == "__init__.py"
+        if hands_on or not is_far:
+            waiting += [(one, is_far or not hands_on) for one in imported]
     return False
 
 

@@ -25,17 +25,28 @@ _MAKERS = frozenset(
     path.rpartition(".")[2] for path in python.THREADS - python.PROCESSES | python.EXECUTORS | python.POOLS
 )
 _LEAVES: Kept[ir.FunctionDecl, bool] = Kept()
+_RUN: Kept[ir.FunctionDecl, frozenset[ir.FunctionDecl]] = Kept()
 _GIVEN_BY: Kept[ir.FunctionDecl, frozenset[ir.ClassDecl]] = Kept()
 
 
 def brought(project: Project, module: ir.Module) -> Relevant | None:
     """What of a module without streams is worth running; None where it is nothing.
 
-    That is what leads to functions of others which may leave work under way, what classes add to those of
-    others that do, and what starts threads.
+    That is what leads to functions of others which may leave work under way, what makes objects for others
+    that ask those to, what classes add to those of others, and what starts threads.
     """
     imported = list(_imported(project, module))
-    names = frozenset(name for bound, value in imported for name in _leaving(project, module, bound, value))
+    parts = [part for bound, value in imported for part in _parts(project, module, bound, value)]
+    names = {bound for bound, value in parts if _leaves_itself(project, value)}
+    asked = {bound: _asked(project, value) for bound, value in parts}
+    names |= set().union(*asked.values())
+    own = frozenset[str]().union(*(decl.members - decl.own for decl in ir.all_functions(module)))
+    names |= {
+        bound
+        for bound, leaving in asked.items()
+        if not leaving.isdisjoint(own)
+        or any(not leaving.isdisjoint(_members(value)) for other, value in parts if other != bound)
+    }
     added = frozenset(decl for cls in ir.all_classes(module) for decl in _added(project, cls))
     if _starts_others(project, module, imported):
         names |= _MAKERS | {python.STARTS}
@@ -58,49 +69,69 @@ def _added(project: Project, cls: ir.ClassDecl) -> Iterator[ir.FunctionDecl]:
     )
 
 
-def _leaving(project: Project, module: ir.Module, bound: str, value: Value) -> Iterator[str]:
-    """The names by which code of a module uses what leaves work under way of something that it imports."""
+def _parts(
+    project: Project, module: ir.Module, bound: str, value: Value
+) -> Iterator[tuple[str, FuncV | ClassV]]:
+    """The functions and classes that code of a module gets by what it imports, with their names there."""
     match value:
-        case FuncV(function=ir.FunctionDecl() as decl):
-            if _leaves(project, decl):
-                yield bound
-            for made in _given_by(project, decl):
-                yield from _of_class(project, module, bound, made)
-        case ClassV(decl):
-            yield from _of_class(project, module, bound, decl)
+        case FuncV(function=ir.FunctionDecl()) | ClassV():
+            yield bound, value
         case ModuleV(name):
             of = project.module(name)
             used = frozenset().union(module.body_names, *(decl.used for decl in ir.all_functions(module)))
             own = of.functions.keys() | of.classes.keys() if of is not None else frozenset[str]()
             handed_on = {one.name for one in of.imports} if of is not None else set[str]()
             for part in used & (own | handed_on):
-                member = project.member(name, part)
-                if isinstance(member, (FuncV, ClassV)):
-                    yield from _leaving(project, module, part, member)
+                match project.member(name, part):
+                    case (FuncV(function=ir.FunctionDecl()) | ClassV()) as member:
+                        yield part, member
+                    case _:
+                        pass
         case _:
             pass
 
 
-def _of_class(project: Project, module: ir.Module, bound: str, cls: ir.ClassDecl) -> Iterator[str]:
-    """The class, or who makes an object of it, which may be handed on, and the methods by their names.
-
-    ``Report(HostMirror(3))``: what the report calls stands in a third file.
-    """
-    handed_on = _may_hand_on(module, bound)
-    for name, decl in classes.methods(project, cls).items():
-        if _leaves(project, decl):
-            if handed_on or name.startswith("__"):
-                yield bound
-            if not name.startswith("__"):
-                yield name
+def _leaves_itself(project: Project, value: FuncV | ClassV) -> bool:
+    """Whether a call leaves work under way: of a function, or of a class, also by ``with`` and the like."""
+    match value:
+        case FuncV(function=ir.FunctionDecl() as decl):
+            return _leaves(project, decl)
+        case ClassV(cls):
+            methods = classes.methods(project, cls)
+            return any(name.startswith("__") and _leaves(project, methods[name]) for name in methods)
+        case _:
+            return False
 
 
-def _may_hand_on(module: ir.Module, maker: str) -> bool:
-    """Whether code that makes an object calls anything else, which may get it."""
-    return maker in module.body_names or any(
-        maker in decl.used and not decl.called <= {maker, "super", "__init__"}
-        for decl in ir.all_functions(module)
+def _asked(project: Project, value: FuncV | ClassV) -> frozenset[str]:
+    """The methods that leave work under way, of a class or of what a function gives objects of."""
+    match value:
+        case FuncV(function=ir.FunctionDecl() as decl):
+            made = _given_by(project, decl)
+        case ClassV(cls):
+            made = frozenset({cls})
+        case _:
+            made = frozenset()
+    return frozenset(
+        name
+        for cls in made
+        for name, decl in classes.methods(project, cls).items()
+        if not name.startswith("__") and _leaves(project, decl)
     )
+
+
+def _members(value: FuncV | ClassV) -> frozenset[str]:
+    """What a function, or the methods of a class, may ask of objects.
+
+    ``Report(HostMirror(3))``, and in a third file ``self.mirror.push(row)``.
+    """
+    match value:
+        case FuncV(function=ir.FunctionDecl() as decl):
+            return decl.members
+        case ClassV(cls):
+            return frozenset().union(*(decl.members - decl.own for decl in cls.methods.values()))
+        case _:
+            return frozenset()
 
 
 def _given_by(project: Project, decl: ir.FunctionDecl) -> frozenset[ir.ClassDecl]:
@@ -156,27 +187,39 @@ def _leaves(project: Project, decl: ir.FunctionDecl) -> bool:
 
 
 def _may_leave(project: Project, decl: ir.FunctionDecl) -> bool:
+    """Looks at what a function runs of its module and class, and at what that runs of another one."""
+    own = _run_in_module(project, decl)
+    far = (other for one in own for name in one.used for other in _run_of_others(project, one, name))
+    return any(_begins(project, one) for one in own) or any(
+        _begins(project, each) for other in far for each in _run_in_module(project, other)
+    )
+
+
+def _run_in_module(project: Project, decl: ir.FunctionDecl) -> frozenset[ir.FunctionDecl]:
+    """A function, with those of its module and class that it may run, also through each other."""
+    return project.once(_RUN, decl, lambda: _reached(project, decl))
+
+
+def _reached(project: Project, decl: ir.FunctionDecl) -> frozenset[ir.FunctionDecl]:
+    module = project.module(decl.module)
+    if module is None:
+        return frozenset({decl})
+    owner = next((cls for cls in ir.all_classes(module) if decl in cls.methods.values()), None)
+    bodies = module.functions if owner is None else {**module.functions, **owner.methods}
+    # What a thread runs is named, not called: Thread(target=self._fill).
     reached, waiting = set[ir.FunctionDecl](), [decl]
     while waiting:
         here = waiting.pop()
-        module = project.module(here.module)
-        if module is None or here in reached:
-            continue
-        if _begins(project, module, here):
-            return True
-        reached.add(here)
-        owner = next((cls for cls in ir.all_classes(module) if here in cls.methods.values()), None)
-        # What a thread runs is named, not called: Thread(target=self._fill).
-        own = owner.methods if owner is not None else {}
-        waiting += [own[name] for name in here.used & own.keys()]
-        waiting += [one for name in here.used - own.keys() for one in _run_by(project, here, name)]
-    return False
+        if here not in reached:
+            reached.add(here)
+            waiting += [bodies[name] for name in here.used & bodies.keys()]
+    return frozenset(reached)
 
 
-def _run_by(project: Project, decl: ir.FunctionDecl, name: str) -> Iterator[ir.FunctionDecl]:
-    """What a function runs by a name of its module: a function, or a constructor, also of another module."""
+def _run_of_others(project: Project, decl: ir.FunctionDecl, name: str) -> Iterator[ir.FunctionDecl]:
+    """What a function runs of another module, or of a class: a function, or the constructor of an object."""
     match project.member(decl.module, name):
-        case FuncV(function=ir.FunctionDecl() as function):
+        case FuncV(function=ir.FunctionDecl() as function) if function.module != decl.module:
             yield function
         case ClassV(cls):
             yield from (one for one in classes.methods(project, cls).values() if one.name == "__init__")
@@ -184,7 +227,10 @@ def _run_by(project: Project, decl: ir.FunctionDecl, name: str) -> Iterator[ir.F
             pass
 
 
-def _begins(project: Project, module: ir.Module, decl: ir.FunctionDecl) -> bool:
+def _begins(project: Project, decl: ir.FunctionDecl) -> bool:
+    module = project.module(decl.module)
+    if module is None:
+        return False
     used = (decl.used - decl.keywords) | (decl.text_names & vocabulary.FLAGS)
     enters = not decl.entered.isdisjoint(touching.holders(project, module))
     # from config import *: with what that imports
