@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from streamlint.interp.entries.runs import Run
     from streamlint.rules.base import Judged, Problem
+    from streamlint.trace import Buffer
 
 
 def settle(problem: Problem, judged: Judged, run: Run, paths: Sequence[Judged]) -> Problem:
@@ -363,15 +364,28 @@ def _is_again(earlier: Op, later: Op, run: Run) -> bool:
 
 
 def _is_finished_elsewhere(judged: Judged, first: OpId, later: Op, run: Run) -> bool:
-    """Whether the earlier call records an event that another method of the class lets the host wait for.
+    """Whether another method of the class lets the host wait for what the earlier call has begun.
 
-    ``start()`` twice in a row: who calls it may well call ``finish()`` in between.
+    That is an event which the call records: who calls ``start()`` twice in a row may well call ``finish()``
+    in between. Or a page that it has filled, which the other one reads: ``ask(query)``, and then ``tell()``.
     """
     if _waits_itself(judged, later, run):
         return False
-    recorded = _recorded_behind(judged, first)
-    fields = (readable(event.name, "").partition("[")[0].rpartition(".")[2] for event in recorded)
+    names = [event.name for event in _recorded_behind(judged, first)]
+    names += [buffer.name for buffer in _brought_by(judged, first)]
+    fields = (readable(name, "").partition("[")[0].rpartition(".")[2] for name in names)
     return any(name in run.entry.finished_elsewhere for name in fields)
+
+
+def _brought_by(judged: Judged, first: OpId) -> list[Buffer]:
+    """The memory of the host that copies of a call fill, behind one of its operations on the same stream."""
+    earlier = judged.op(first)
+    return [
+        buffer
+        for op in map(judged.op, judged.numbers(Copy, first=first + 1))
+        if isinstance(op, Copy) and op.at.call == earlier.at.call and op.stream == stream_of(earlier)
+        if (buffer := judged.trace.buffers[op.dst.buffer]).space.on_host
+    ]
 
 
 def _is_handed(events: Sequence[Event]) -> bool:

@@ -86,11 +86,14 @@ def _nobody_waits(judged: Judged, problem: Problem, side: StreamId, entry: Entry
     )
     behind = _streams_behind(judged, problem, side)
     names = {plain_name(judged.trace.streams[stream]) for stream in behind}
-    if announced or not names.isdisjoint(entry.joined_elsewhere | entry.named_by_makers):
+    if announced or not names.isdisjoint(entry.joined_elsewhere | entry.known_to_makers):
         return False
     # reduce(), then finish(), which waits for the stream: the end of the first was not forgotten. What a
-    # generator waits for when it goes on, its consumer has used.
+    # generator waits for when it goes on, its consumer has used. A thread that waits tells its caller when.
     end = judged.op(problem.later)
+    waits = judged.numbers(SyncStream, SyncEvent, first=problem.earlier)
+    if any(judged.op(number).lane != made.lane and _waits_for(judged, number, side) for number in waits):
+        return False
     after = [
         number
         for number in judged.numbers(SyncStream, Wait, SyncEvent, first=problem.later)

@@ -39,7 +39,7 @@ def open_end(judged: Judged, problem: Problem, entry: Entry) -> tuple[OpenEnd, D
     known = judged.trace.streams[stream] if stream is not None else None
     if known is None or known.span is None or known.kind not in _MADE or is_of_caller(known):
         return None
-    if is_waited_for_by_owner(known, entry) or plain_name(known) in entry.named_by_makers:
+    if is_waited_for_by_owner(known, entry) or plain_name(known) in entry.known_to_makers:
         return None
     at = first.at if doubt is Doubt.RESULT else later.at
     returned = doubt is Doubt.RESULT

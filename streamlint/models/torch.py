@@ -325,6 +325,9 @@ MODULE_METHODS = ONLY_MODULES_HAVE.union(
 )
 """Methods of ``torch.nn.Module`` that tensors do not have (https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html)."""
 FORWARD_HOOKS = frozenset({"register_forward_pre_hook", "register_forward_hook"})
+BEHIND_BACKWARD = "register_full_backward_hook"
+"""Of a module, when the gradients of what it was given are computed."""
+MODULE_HOOKS = FORWARD_HOOKS | {BEHIND_BACKWARD}
 GRADIENT_HOOKS = frozenset({"register_hook", "register_post_accumulate_grad_hook"})
 """Which methods register a function that runs when a module is called, or in a backward pass."""
 OPTIMIZER_STEP = "step"

@@ -153,7 +153,7 @@ def sequence(
         is_sequence=True,
         joined_elsewhere=ordering.joined_elsewhere(project, module, order, methods),
         waited_by_owners=joins.by_owners(project, construction.cls),
-        named_by_makers=joins.named_by_makers(project, construction.cls),
+        known_to_makers=joins.known_to_makers(project, construction.cls),
         entered_elsewhere=ordering.entered_elsewhere(project, module, construction.cls),
         forked_elsewhere=ordering.forked(project, module, construction.cls, methods),
         orders_elsewhere=elsewhere,

@@ -85,8 +85,8 @@ class Entry:
     may be joined by its name there."""
     waited_by_owners: frozenset[str] = frozenset()
     """Parameters of the constructor for which code passes streams that it waits for itself elsewhere."""
-    named_by_makers: frozenset[str] = frozenset()
-    """The attributes that other modules name which make objects of its class: they may wait for a stream."""
+    known_to_makers: frozenset[str] = frozenset()
+    """Streams of its object that those know who make objects of its class: they may wait for such a one."""
     entered_elsewhere: frozenset[str] = frozenset()
     """Names of streams of its object that others may make current: what they get, they may use there."""
     forked_elsewhere: frozenset[str] = frozenset()

@@ -12,10 +12,10 @@ from streamlint.interp.state.kept import Kept
 from streamlint.models import python, torch, vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from streamlint.interp.state.project import Project
-    from streamlint.interp.state.scope import Scope
+    from streamlint.interp.state.scope import Scope, Target
 
 ALL_STREAMS = "*"
 """Among names of streams: whichever there are."""
@@ -210,29 +210,46 @@ def _by_owners(project: Project, cls: ir.ClassDecl) -> frozenset[str]:
     )
 
 
-def named_by_makers(project: Project, cls: ir.ClassDecl) -> frozenset[str]:
-    """Streams of a class that other modules name which make its objects: they may wait for such a one.
+def known_to_makers(project: Project, cls: ir.ClassDecl) -> frozenset[str]:
+    """Streams of a class that those know who make its objects: they may wait for such a one.
 
-    ``step = Step(cell)``, and ``for row in step.run(rows): sink.put(row)`` of a ``HostSink(step.stream)``.
+    ``step = Step(cell)``, and in another module ``HostSink(step.stream)``; or ``Packer(wire, self.side)`` of
+    a class that makes a stream for itself where it gets none.
     """
     return project.once(_BY_MAKERS, cls, lambda: _by_makers(project, cls))
 
 
 def _by_makers(project: Project, cls: ir.ClassDecl) -> frozenset[str]:
-    methods = (decl for one in project.ancestors(cls)[0] for decl in one.methods.values())
-    given = (pair for decl in methods for pair in decl.given)
-    streams = {name for name, sources in given if any(map(_makes_stream, sources))}
+    methods = [decl for one in project.ancestors(cls)[0] for decl in one.methods.values()]
+    streams = {name for decl in methods for name, sources in decl.given if any(map(_makes_stream, sources))}
     if not streams:
         return frozenset()
-    calls = scopes.calls_elsewhere(project, scopes.constructor_of(project, cls))
-    modules = {scope.module.name: scope.module for scope, _ in calls}
+    target = scopes.constructor_of(project, cls)
+    elsewhere = scopes.calls_elsewhere(project, target)
+    modules = {scope.module.name: scope.module for scope, _ in elsewhere}
     # torch.cuda.stream(lane) names no attribute of an object, self.stream none of another one.
     named = (
         decl.members - decl.called - decl.own
         for module in modules.values()
         for decl in ir.all_functions(module)
     )
-    return frozenset(streams & frozenset().union(*named))
+    calls = [call for _, call in (*scopes.calls_of(project, target), *elsewhere)]
+    passed = set(_passed_by_name(target, calls))
+    taken = {name for name, sources in _given(target) if not passed.isdisjoint(sources)}
+    return frozenset(streams & taken.union(*named)) | passed
+
+
+def _passed_by_name(target: Target, calls: Sequence[ir.Call]) -> Iterator[str]:
+    """The parameters for which some call passes what it has a name for: ``self.stream``, not ``Stream()``."""
+    positional = target.positional()
+    for param in target.params():
+        given = (scopes.argument_of(call, param.name, positional) for call in calls)
+        if any(isinstance(one, (ir.Name, ir.Attr)) for one in given):
+            yield param.name
+
+
+def _given(target: Target) -> Iterator[tuple[str, frozenset[str]]]:
+    yield from target.function.given if target.function is not None else ()
 
 
 def _is_waited_for(scope: Scope, given: ir.Expr | None) -> bool:

@@ -11,7 +11,7 @@ from streamlint.interp.state.kept import Kept
 from streamlint.interp.state.values import ClassV, FuncV
 from streamlint.models import host, vocabulary
 from streamlint.models.schema import Lib
-from streamlint.models.torch import FORWARD_HOOKS, GRADIENT_HOOKS
+from streamlint.models.torch import GRADIENT_HOOKS, MODULE_HOOKS
 from streamlint.trace import MonitorKind
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def _running_hooks(module: ir.Module, hot: AbstractSet[str]) -> set[ir.FunctionD
     return {decl for cls in found for decl in cls.methods.values() if decl.called}
 
 
-_HOOKS = FORWARD_HOOKS | GRADIENT_HOOKS
+_HOOKS = MODULE_HOOKS | GRADIENT_HOOKS
 
 
 def _partners_of_threads(project: Project, module: ir.Module, cls: ir.ClassDecl) -> set[ir.FunctionDecl]:

@@ -30,7 +30,14 @@ from streamlint.interp.state.values import (
 )
 from streamlint.models.autograd import BACKWARD
 from streamlint.models.schema import Lib
-from streamlint.models.torch import FORWARD_HOOKS, GRADIENT_HOOKS, MODULE_RUNS_NOTHING, OPTIMIZER_STEP
+from streamlint.models.torch import (
+    BEHIND_BACKWARD,
+    FORWARD_HOOKS,
+    GRADIENT_HOOKS,
+    MODULE_HOOKS,
+    MODULE_RUNS_NOTHING,
+    OPTIMIZER_STEP,
+)
 from streamlint.trace import Access, Alloc, BufferId, Copy, Doubt, Evidence, Free, HostAccess, Launch, Mode
 
 if TYPE_CHECKING:
@@ -49,7 +56,7 @@ BEFORE_STEP = "register_step_pre_hook"
 AFTER_STEP = "register_step_post_hook"
 AT_END = "queue_callback"
 OF_OPTIMIZERS = frozenset({BEFORE_STEP, AFTER_STEP})
-REGISTERS = FORWARD_HOOKS | GRADIENT_HOOKS | OF_OPTIMIZERS
+REGISTERS = MODULE_HOOKS | GRADIENT_HOOKS | OF_OPTIMIZERS
 
 _OF_TENSORS = GRADIENT_HOOKS | {BEHIND}
 _BEHIND_ACCUMULATION = frozenset({ACCUMULATED, BEHIND})
@@ -359,6 +366,8 @@ def in_backward(m: Machine, span: Span, *, keeps_graph: bool = False, is_seen: b
     for (name, owner), found in list(m.hooks.items()):
         if is_seen and found and name in _BEHIND_ACCUMULATION:
             _accumulates(m, owner, span)
+        for hook in found if name == BEHIND_BACKWARD else ():
+            results.append(m.python.call(m, hook, [m.hooked[owner], *_of_a_node()], {}, span))
         for hook in found if name in _OF_TENSORS else ():
             gradient: list[Value] = [_gradient(m, owner)] if name == GRADIENT else []
             gradient += _of_a_node() if name == BEHIND else []

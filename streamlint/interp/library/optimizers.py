@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streamlint.frozen import replace
 from streamlint.interp.facts import classes
 from streamlint.interp.library import storage, tensors
 from streamlint.interp.state import names, symbols
 from streamlint.interp.state.values import BufferV, ConstV, HeapV, Shape, SymV, TupleV, Value, symbol_of
 from streamlint.models.autograd import BACKWARD
 from streamlint.models.schema import Lib
-from streamlint.trace import Access, Doubt, Evidence, HostAccess, Launch, Mode
+from streamlint.trace import WHOLE, Access, Doubt, Evidence, HostAccess, Launch, Mode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -134,7 +135,11 @@ def _made_alike(m: Machine, given: Iterable[Value]) -> Iterator[BufferV]:
 
 
 def _of_elements(m: Machine, sample: BufferV) -> Iterator[symbols.Symbol]:
-    """Where loops have put their gradients: ``for shard, page in zip(shards, pages): shard.grad = page``."""
+    """Where loops have put their gradients: ``for shard, page in zip(shards, pages): shard.grad = page``.
+
+    Or what stands for them itself: ``[layer.shard for layer in layers]``, and ``self.shard.grad`` of a layer.
+    """
+    yield storage.place_of(replace(sample, region=WHOLE), "grad")
     for place in m.roles:
         match place:
             case symbols.Attr(symbols.Memory(number=number), "grad") if number == sample.id:
@@ -219,6 +224,7 @@ def _each(m: Machine, given: Iterable[Value]) -> Iterator[Value]:
             case HeapV(number):
                 held = m.heap[number]
                 group = held.entries.get(symbols.constant("params"))
-                yield from _each(m, [*held.items, *([] if group is None else [group])])
+                alike = [held.sample] if not held.items and isinstance(held.sample, BufferV) else []
+                yield from _each(m, [*held.items, *alike, *([] if group is None else [group])])
             case _:
                 yield value

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 _INHERITED = (
     model.MODULE_RETURNS_SELF
-    | model.FORWARD_HOOKS
+    | model.MODULE_HOOKS
     | model.GIVES_OF_MODULE
     | model.MODULE_TREE.keys()
     | {model.MODULE_STATE}
@@ -128,7 +128,7 @@ def method(
         return given(m, symbol_of(view), name, args)
     if name in model.FILLS_MODULE:
         fills_own(m, symbol_of(view), span)
-    if name in model.FORWARD_HOOKS:
+    if name in model.MODULE_HOOKS:
         hooks.register(m, view, name, args, span)
     return unresolved.opaque(m, f"{m.buffers[view.id].name or 'module'}.{name}", args, kwargs, span)
 
@@ -143,7 +143,7 @@ def of_object(
         return given(m, m.symbol_of_object(receiver), name, args)
     if name in model.MODULE_TREE or not inherits(m, receiver, name):
         return None
-    if name in model.FORWARD_HOOKS:
+    if name in model.MODULE_HOOKS:
         return hooks.register(m, receiver, name, args, span)
     if name == model.MODULE_STATE:
         return state(m, m.symbol_of_object(receiver))

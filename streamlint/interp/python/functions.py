@@ -416,11 +416,9 @@ def bind(
                 env.names[param.name] = rest.pop(0)
             case _ if param.name in named:
                 env.names[param.name] = named.pop(param.name)
-            case _ if (
-                param.default is None
-                and (given := keywords.entry(m, named.get(callers.REST), param.name, function.span))
-                is not None
-            ):
+            case _ if (param.default is None or keywords.is_in(m, named.get(callers.REST), param.name)) and (
+                given := keywords.entry(m, named.get(callers.REST), param.name, function.span)
+            ) is not None:
                 env.names[param.name] = given
             case _:
                 env.names[param.name] = _default(m, func, function, param)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamlint.interp.python import containers
-from streamlint.interp.state import names
+from streamlint.interp.state import names, symbols
 from streamlint.interp.state.values import BufferV, ConstV, HeapV, Shape, Value
 
 if TYPE_CHECKING:
@@ -36,6 +36,12 @@ def entry(m: Machine, rest: Value | None, name: str, span: Span) -> Value | None
             return containers.index(m, table, ConstV(name), span)
         case _:
             return None
+
+
+def is_in(m: Machine, rest: Value | None, name: str) -> bool:
+    """Whether code has asked ``**rest`` for a key, which is there then: ``options["side"].wait_event(e)``."""
+    table = names.settle(m, rest) if rest is not None else None
+    return isinstance(table, HeapV) and symbols.constant(name) in m.heap[table.id].extra
 
 
 def collected(m: Machine, rest: Value | None, named: Mapping[str, Value]) -> HeapV:

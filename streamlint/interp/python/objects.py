@@ -56,8 +56,8 @@ from streamlint.models.autograd import FORWARD
 from streamlint.models.cuda_runtime import SUCCESS_NAMES
 from streamlint.models.schema import Role
 from streamlint.models.torch import (
-    FORWARD_HOOKS,
     GIVES_OF_MODULE,
+    MODULE_HOOKS,
     MODULE_RETURNS_SELF,
     MODULE_STATE,
     MODULE_TREE,
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from streamlint.models.schema import Lib
     from streamlint.source import Span
 
-_OF_LAYERS = MODULE_RETURNS_SELF | FORWARD_HOOKS | GIVES_OF_MODULE | MODULE_TREE.keys() | {MODULE_STATE}
+_OF_LAYERS = MODULE_RETURNS_SELF | MODULE_HOOKS | GIVES_OF_MODULE | MODULE_TREE.keys() | {MODULE_STATE}
 
 
 def attribute(m: Machine, value: Value, name: str, span: Span) -> Value:

@@ -128,7 +128,7 @@ def _of_module(
     parts = listed_modules.listed(m, receiver, name, args, span)
     if parts is not None:
         return parts
-    if name in hooks.OF_OPTIMIZERS or name in torch_model.FORWARD_HOOKS:
+    if name in hooks.OF_OPTIMIZERS or name in torch_model.MODULE_HOOKS:
         taken = hooks.register(m, receiver, name, args, span)
         if taken is not None:
             return taken
