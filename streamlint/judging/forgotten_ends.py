@@ -89,9 +89,10 @@ def _nobody_waits(judged: Judged, problem: Problem, side: StreamId, entry: Entry
     if announced or not names.isdisjoint(entry.joined_elsewhere | entry.known_to_makers):
         return False
     # reduce(), then finish(), which waits for the stream: the end of the first was not forgotten. What a
-    # generator waits for when it goes on, its consumer has used. A thread that waits tells its caller when.
+    # generator waits for when it goes on, its consumer has used. A thread that is given an event to wait for
+    # tells others when it has.
     end = judged.op(problem.later)
-    waits = judged.numbers(SyncStream, SyncEvent, first=problem.earlier)
+    waits = judged.numbers(SyncEvent, first=problem.earlier)
     if any(judged.op(number).lane != made.lane and _waits_for(judged, number, side) for number in waits):
         return False
     after = [

@@ -241,9 +241,13 @@ ATEN = "torch.ops.aten."
 (https://docs.pytorch.org/docs/stable/torch.compiler_ir.html)."""
 REGISTERED = ("torch.ops.", "torch.classes.")
 """Operators of extensions, and classes of theirs: what is called there works on the current stream."""
-ORDERS_NOTHING = ("torch.optim.", "torch.nn.")
-"""Optimizers, their schedulers and modules: their methods make no stream and no host wait for another one
+ORDERS_NOTHING = frozenset(
+    "step zero_grad add_param_group train eval requires_grad_ state_dict load_state_dict".split()
+)
+"""Methods of PyTorch's optimizers, schedulers and modules that make no stream and no host wait ...
 (https://docs.pytorch.org/docs/stable/optim.html)."""
+READS_LOSSES = frozenset({"torch.optim.LBFGS"})
+"""... but for a step that looks at what its closure gives."""
 COPIES_EACH = "_foreach_copy_"
 """Copies each of several tensors into another, and takes ``non_blocking`` as ``copy_`` does."""
 GIVES_SEVERAL = frozenset({"torch.autograd.grad", "torch.broadcast_tensors", "torch.meshgrid"})

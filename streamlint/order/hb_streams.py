@@ -105,9 +105,9 @@ def kind_of(stream: Stream) -> StreamKind:
 
 
 def made_here(stream: Stream) -> bool:
-    """Whether the trace creates the stream, so that it cannot be one from outside.
+    """Whether code at hand creates the stream, so that it cannot be one from outside.
 
-    An object that unseen code passes was made there: who passes a second one, or a stream, may have got that
+    What an object has that unseen code passes can: who passes a second one, or a stream, may have got that
     from the first.
     """
     return stream.span is not None and stream.passed is None

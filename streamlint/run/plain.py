@@ -9,7 +9,7 @@ from streamlint.prefilter import imports, may_hold_comments, may_touch_gpu
 from streamlint.run.results import FileResult, Reads
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from streamlint.run.tree import Tree
@@ -36,40 +36,79 @@ def of_plain_file(tree: Tree, path: Path, *, parsed: bool = False) -> FileResult
 
 
 def _imports_gpu(tree: Tree, path: Path, data: bytes, asked: set[str]) -> bool:
-    """Whether a file imports one with GPU code, or one that does so itself; what a package hands on is near.
+    """Whether a file imports one with GPU code, a name that another one has from such, or one that does so.
 
     ``from .factory import build``, and ``factory.py`` has ``from .engines import Engine``. ``asked`` gets the
     names that were looked up.
     """
-    waiting = [(name, False) for name in _imported(tree, path, data)]
-    seen: set[tuple[Path, bool]] = set()
-    while waiting:
-        name, is_far = waiting.pop()
-        asked.add(name)
+    if _imports_itself(tree, path, data, asked):
+        return True
+    modules = _imported(tree, path, data)
+    near = (name for module, taken in modules for name in (module, *(f"{module}.{one}" for one in taken)))
+    for name in near:
         place = tree.named.place(name)
-        if place is None or (place[1], is_far) in seen:
+        if place is None or place[1] == path:
             continue
-        seen.add((place[1], is_far))
-        imported = _of_module(tree, place[1])
-        if imported is None:
+        if place[1] not in tree.importing:
+            names_of: set[str] = set()
+            found = _imports_itself(tree, place[1], tree.data(place[1]) or b"", names_of)
+            tree.importing[place[1]] = (found, frozenset(names_of))
+        imports_gpu, looked_up = tree.importing[place[1]]
+        asked |= looked_up
+        if imports_gpu:
             return True
-        hands_on = place[1].name == "__init__.py"
-        if hands_on or not is_far:
-            waiting += [(one, is_far or not hands_on) for one in imported]
     return False
 
 
-def _of_module(tree: Tree, path: Path) -> tuple[str, ...] | None:
-    """What a module imports; None of one with GPU code."""
-    if path not in tree.imported:
-        data = tree.data(path) or b""
-        found = None if may_touch_gpu(data) else tuple(_imported(tree, path, data))
-        tree.imported[path] = found
-    return tree.imported[path]
+def _imports_itself(tree: Tree, path: Path, data: bytes, asked: set[str]) -> bool:
+    for module, taken in _imported(tree, path, data):
+        asked.add(tree.named.beside(tree.relative(path), module))
+        parts = taken or tuple(_handing_on(tree, module))
+        if _touches_gpu(tree, module, asked) or any(_leads_to_gpu(tree, module, one, asked) for one in parts):
+            return True
+    return False
 
 
-def _imported(tree: Tree, path: Path, data: bytes) -> Iterator[str]:
-    """The modules that a file may import, whether there are any or not: what it takes may be one as well."""
+def _leads_to_gpu(tree: Tree, module: str, name: str, asked: set[str]) -> bool:
+    """Whether what a module has by a name is a module with GPU code, or comes from one.
+
+    ``from .core import Mover``, and ``core/__init__.py`` has ``from .mover import Mover``.
+    """
+    waiting = [(module, name)]
+    seen: set[tuple[str, str]] = set()
+    while waiting:
+        here = waiting.pop()
+        if here in seen:
+            continue
+        seen.add(here)
+        where, wanted = here
+        if wanted != _ALL and _touches_gpu(tree, f"{where}.{wanted}" if where else wanted, asked):
+            return True
+        given = _handing_on(tree, where)
+        for source in (*given.get(wanted, ()), *given.get(_ALL, ())):
+            if _touches_gpu(tree, source, asked):
+                return True
+            waiting.append((source, wanted))
+    return False
+
+
+def _handing_on(tree: Tree, module: str) -> Mapping[str, tuple[str, ...]]:
+    """The modules from which a module has its names, ``*`` for all that there are."""
+    place = tree.named.place(module)
+    if place is None:
+        return {}
+    path = place[1]
+    if path not in tree.handing_on:
+        found: dict[str, tuple[str, ...]] = {}
+        for source, taken in _imported(tree, path, tree.data(path) or b""):
+            for name in taken:
+                found[name] = (*found.get(name, ()), source)
+        tree.handing_on[path] = found
+    return tree.handing_on[path]
+
+
+def _imported(tree: Tree, path: Path, data: bytes) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The modules that a file may import, whether there are any or not, with what it takes of each."""
     own, where = tree.named.of_files.get(path, ""), tree.relative(path)
     package = names.package_of(own, where, is_package=path.name == "__init__.py")
     for module, taken in imports(data):
@@ -77,7 +116,16 @@ def _imported(tree: Tree, path: Path, data: bytes) -> Iterator[str]:
         level = len(module) - len(name)
         found = names.relative(package, where, level, name) if level else name
         if found is not None:
-            source = tree.named.meant(where, found)
-            yield tree.named.beside(where, found)
-            yield source
-            yield from (f"{source}.{one}" if source else one for one in taken if one != _ALL)
+            yield tree.named.meant(where, found), taken
+
+
+def _touches_gpu(tree: Tree, name: str, asked: set[str]) -> bool:
+    asked.add(name)
+    place = tree.named.place(name)
+    if place is None:
+        return False
+    path = place[1]
+    if path not in tree.touching:
+        data = tree.data(path)
+        tree.touching[path] = data is not None and may_touch_gpu(data)
+    return tree.touching[path]

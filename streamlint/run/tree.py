@@ -41,8 +41,12 @@ class Tree:
     """Characters of the modules that were indexed and not forgotten, by their names."""
     looked: Looked = field(init=False)
     """Functions of indexed modules whose code was looked at."""
-    imported: dict[Path, tuple[str, ...] | None] = field(default_factory=dict)
-    """What files import that others do, as far as somebody has asked; None for one that can hold GPU work."""
+    touching: dict[Path, bool] = field(default_factory=dict)
+    """Whether files that others import can hold GPU work, as far as somebody has asked."""
+    handing_on: dict[Path, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
+    """By the files of modules: from which others they have their names."""
+    importing: dict[Path, tuple[bool, frozenset[str]]] = field(default_factory=dict)
+    """Whether they import such files, and the names that were looked up for that."""
     _parsed: set[Path] = field(default_factory=set)
     """Files that were parsed for an index: why one could not be is noted."""
     _texts: dict[Path, str | None] = field(default_factory=dict)

@@ -26,6 +26,7 @@ _MAKERS = frozenset(
 )
 _LEAVES: Kept[ir.FunctionDecl, bool] = Kept()
 _RUN: Kept[ir.FunctionDecl, frozenset[ir.FunctionDecl]] = Kept()
+_OWNERS: Kept[str, dict[ir.FunctionDecl, ir.ClassDecl]] = Kept()
 _GIVEN_BY: Kept[ir.FunctionDecl, frozenset[ir.ClassDecl]] = Kept()
 
 
@@ -38,15 +39,14 @@ def brought(project: Project, module: ir.Module) -> Relevant | None:
     imported = list(_imported(project, module))
     parts = [part for bound, value in imported for part in _parts(project, module, bound, value)]
     names = {bound for bound, value in parts if _leaves_itself(project, value)}
-    asked = {bound: _asked(project, value) for bound, value in parts}
-    names |= set().union(*asked.values())
+    asked = [(bound, value, leaving) for bound, value in parts if (leaving := _asked(project, value))]
+    takers = [(value, _members(value)) for _, value in parts] if asked else []
     own = frozenset[str]().union(*(decl.members - decl.own for decl in ir.all_functions(module)))
-    names |= {
-        bound
-        for bound, leaving in asked.items()
-        if not leaving.isdisjoint(own)
-        or any(not leaving.isdisjoint(_members(value)) for other, value in parts if other != bound)
-    }
+    for bound, value, leaving in asked:
+        names |= leaving
+        others = (members for other, members in takers if other is not value)
+        if any(not leaving.isdisjoint(members) for members in (own, *others)):
+            names.add(bound)
     added = frozenset(decl for cls in ir.all_classes(module) for decl in _added(project, cls))
     if _starts_others(project, module, imported):
         names |= _MAKERS | {python.STARTS}
@@ -204,7 +204,8 @@ def _reached(project: Project, decl: ir.FunctionDecl) -> frozenset[ir.FunctionDe
     module = project.module(decl.module)
     if module is None:
         return frozenset({decl})
-    owner = next((cls for cls in ir.all_classes(module) if decl in cls.methods.values()), None)
+    owners = project.once(_OWNERS, module.name, lambda: _owners(module))
+    owner = owners.get(decl)
     bodies = module.functions if owner is None else {**module.functions, **owner.methods}
     # What a thread runs is named, not called: Thread(target=self._fill).
     reached, waiting = set[ir.FunctionDecl](), [decl]
@@ -214,6 +215,10 @@ def _reached(project: Project, decl: ir.FunctionDecl) -> frozenset[ir.FunctionDe
             reached.add(here)
             waiting += [bodies[name] for name in here.used & bodies.keys()]
     return frozenset(reached)
+
+
+def _owners(module: ir.Module) -> dict[ir.FunctionDecl, ir.ClassDecl]:
+    return {decl: cls for cls in ir.all_classes(module) for decl in cls.methods.values()}
 
 
 def _run_of_others(project: Project, decl: ir.FunctionDecl, name: str) -> Iterator[ir.FunctionDecl]:

@@ -226,17 +226,23 @@ def _by_makers(project: Project, cls: ir.ClassDecl) -> frozenset[str]:
         return frozenset()
     target = scopes.constructor_of(project, cls)
     elsewhere = scopes.calls_elsewhere(project, target)
-    modules = {scope.module.name: scope.module for scope, _ in elsewhere}
+    makers = {decl for scope, _ in elsewhere for decl in _beside(scope)}
     # torch.cuda.stream(lane) names no attribute of an object, self.stream none of another one.
-    named = (
-        decl.members - decl.called - decl.own
-        for module in modules.values()
-        for decl in ir.all_functions(module)
-    )
+    named = set[str]().union(*(decl.members - decl.called - decl.own for decl in makers))
     calls = [call for _, call in (*scopes.calls_of(project, target), *elsewhere)]
     passed = set(_passed_by_name(target, calls))
-    taken = {name for name, sources in _given(target) if not passed.isdisjoint(sources)}
-    return frozenset(streams & taken.union(*named)) | passed
+    given = target.function.given if target.function is not None else ()
+    taken = {name: passed & sources for name, sources in given if name in streams}
+    return frozenset(
+        streams & (named | {name for name in taken if taken[name]}) | set[str]().union(*taken.values())
+    )
+
+
+def _beside(scope: Scope) -> Iterable[ir.FunctionDecl]:
+    """The function in which something stands, with the other methods of its object."""
+    if scope.cls is not None:
+        return scope.cls.methods.values()
+    return [decl for decl in ir.all_functions(scope.module) if decl.qualname == scope.function.qualname]
 
 
 def _passed_by_name(target: Target, calls: Sequence[ir.Call]) -> Iterator[str]:
@@ -246,10 +252,6 @@ def _passed_by_name(target: Target, calls: Sequence[ir.Call]) -> Iterator[str]:
         given = (scopes.argument_of(call, param.name, positional) for call in calls)
         if any(isinstance(one, (ir.Name, ir.Attr)) for one in given):
             yield param.name
-
-
-def _given(target: Target) -> Iterator[tuple[str, frozenset[str]]]:
-    yield from target.function.given if target.function is not None else ()
 
 
 def _is_waited_for(scope: Scope, given: ir.Expr | None) -> bool:

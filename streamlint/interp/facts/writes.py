@@ -6,14 +6,14 @@ A path asks for a name again at each use of it, and every path of every entry as
 from __future__ import annotations
 
 from dataclasses import field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from streamlint import ir
 from streamlint.frozen import frozen
 from streamlint.interp.state.kept import Kept
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from streamlint.interp.state.project import Project
     from streamlint.interp.state.scope import Scope
@@ -98,18 +98,48 @@ def before(project: Project, scope: Scope, name: ir.Name) -> list[ir.Expr]:
     earlier = [one for one in every if (one.span.end_line, one.span.end_col) <= use]
     if not earlier:
         return [one for one in every if (one.span.line, one.span.col) > use]
-    tests = [node for node in ir.walk(scope.function.body, functions=True) if isinstance(node, ir.If)]
-    return [one for one in earlier if len(earlier) == 1 or not _in_two_arms(tests, name, one)]
+    if len(earlier) == 1:
+        return earlier
+    arms = dict(_arms_around(project, scope.function, name))
+    return [one for one in earlier if not _is_apart(arms, _arms_around(project, scope.function, one))]
 
 
-def _in_two_arms(tests: Iterable[ir.If], one: ir.Expr, other: ir.Expr) -> bool:
+def _is_apart(arms: Mapping[int, int], others: Iterable[tuple[int, int]]) -> bool:
     """Whether a test decides which of two expressions is run."""
-    for test in tests:
-        arms = [set(map(id, ir.walk(arm, functions=True))) for arm in (test.body, test.orelse)]
-        places = [{number for number, arm in enumerate(arms) if id(each) in arm} for each in (one, other)]
-        if all(places) and places[0].isdisjoint(places[1]):
-            return True
-    return False
+    return any(arms.get(test, arm) != arm for test, arm in others)
+
+
+_Arms: TypeAlias = "tuple[tuple[int, int], ...]"
+"""The first and the last line of each arm of a test."""
+_TESTS: Kept[Span, tuple[_Arms, ...]] = Kept()
+_ARMS: Kept[Span, tuple[tuple[int, int], ...]] = Kept()
+
+
+def _arms_around(project: Project, function: ir.Function, e: ir.Expr) -> tuple[tuple[int, int], ...]:
+    """The arms of tests in which an expression stands, by the number of the test in its function."""
+
+    def tests() -> tuple[_Arms, ...]:
+        nodes = (node for node in ir.walk(function.body, functions=True) if isinstance(node, ir.If))
+        return tuple((_lines(node.body), _lines(node.orelse)) for node in nodes)
+
+    def find() -> tuple[tuple[int, int], ...]:
+        known: tuple[_Arms, ...] = project.once(_TESTS, function.span, tests)
+        return tuple(
+            (test, arm)
+            for test, arms in enumerate(known)
+            for arm, (first, last) in enumerate(arms)
+            if first <= e.span.line <= last
+        )
+
+    return project.once(_ARMS, e.span, find)
+
+
+def _lines(arm: tuple[ir.Stmt, ...]) -> tuple[int, int]:
+    """Those of an arm; of none, no line. The span of a statement may be its first line alone."""
+    if not arm:
+        return (0, -1)
+    spans = (getattr(node, "span", None) for node in ir.walk(arm, functions=True))
+    return (arm[0].span.line, max(span.end_line for span in spans if span is not None))
 
 
 def _note(writes: Writes, target: ir.Expr, written: Written) -> None:

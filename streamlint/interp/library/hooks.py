@@ -75,9 +75,21 @@ def register(m: Machine, owner: Value, name: str, args: list[Value], span: Span)
                 _is_called_by_autograd(m, hook)
             m.hooks.setdefault((name, key), []).append(known)
             m.hooked[key], m.hooked_at[key] = owner, span
-            return m.result(name, span)
+            handle = m.result(name, span)
+            m.handles[handle.symbol] = (name, key), known
+            return handle
         case _:
             return None
+
+
+def remove(m: Machine, handle: SymV) -> Value | None:
+    """``handle.remove()``; None for what is no handle of a hook."""
+    if handle.symbol not in m.handles:
+        return None
+    place, hook = m.handles[handle.symbol]
+    if hook in m.hooks.get(place, ()):
+        m.hooks[place] = [one for one in m.hooks[place] if one is not hook]
+    return NONE
 
 
 def _is_called_by_autograd(m: Machine, hook: FuncV | PartialV) -> None:
@@ -139,6 +151,8 @@ def of_optimizer(
 
 
 def before_call(m: Machine, module: Value, args: list[Value], span: Span) -> None:
+    if (BEHIND_BACKWARD, _meant(m, module)) in m.hooks:
+        m.awaiting_backward[_meant(m, module)] = None
     for hook in m.hooks.get((BEFORE, _meant(m, module)), ()):
         m.python.call(m, hook, [module, TupleV(tuple(args))], {}, span)
 
@@ -152,6 +166,11 @@ def of_parts(m: Machine, module: Value, args: list[Value], span: Span) -> None:
     if isinstance(own, symbols.Attr) and own.name in MODULE_RUNS_NOTHING:
         # layer.to("cuda"), layer.register_forward_hook(tap): a method of one.
         return
+    m.awaiting_backward.update(
+        (owner, None)
+        for name, owner in m.hooks
+        if name == BEHIND_BACKWARD and owner is not own and _may_be_in(m, owner, module)
+    )
     others = [
         hook
         for (name, owner), found in m.hooks.items()
@@ -366,7 +385,8 @@ def in_backward(m: Machine, span: Span, *, keeps_graph: bool = False, is_seen: b
     for (name, owner), found in list(m.hooks.items()):
         if is_seen and found and name in _BEHIND_ACCUMULATION:
             _accumulates(m, owner, span)
-        for hook in found if name == BEHIND_BACKWARD else ():
+        due = name == BEHIND_BACKWARD and owner in m.awaiting_backward
+        for hook in found if due else ():
             results.append(m.python.call(m, hook, [m.hooked[owner], *_of_a_node()], {}, span))
         for hook in found if name in _OF_TENSORS else ():
             gradient: list[Value] = [_gradient(m, owner)] if name == GRADIENT else []
@@ -380,6 +400,7 @@ def in_backward(m: Machine, span: Span, *, keeps_graph: bool = False, is_seen: b
                 counting.add(counts)
         if is_seen and name in _BEHIND_ACCUMULATION and (left := _left(m, owner)) is not None:
             m.accumulated.add(left.id)
+    m.awaiting_backward.clear()
     autograd.go_on(m, results, span)
     for hook in m.hooks.pop((AT_END, _ENGINE.symbol), ()):
         m.python.call(m, hook, [], {}, span)

@@ -284,10 +284,22 @@ def _is_made_for_effect(m: Machine, function: str | Symbol, *, of_python: bool) 
     """
     if of_python or m.frame.calling is None or m.frame.calling is not m.frame.unused:
         return False
-    if _made_by(m, function).startswith(torch_model.ORDERS_NOTHING):
+    if _orders_nothing(m, function):
         return False
     came_from = () if isinstance(function, str) else map(symbols.function_called, _givers(function))
     return not any(path == "open" or path.partition(".")[0] in sys.stdlib_module_names for path in came_from)
+
+
+def _orders_nothing(m: Machine, function: str | Symbol) -> bool:
+    """Whether it is a method of an optimizer, or a module, that PyTorch itself has made here."""
+    match function:
+        case symbols.Attr(of, name) if name in torch_model.ORDERS_NOTHING:
+            made_by = m.makers.get(of, "")
+            return (
+                made_by.startswith(("torch.optim.", "torch.nn.")) and made_by not in torch_model.READS_LOSSES
+            )
+        case _:
+            return False
 
 
 def _inherited_by(m: Machine, function: str | Symbol) -> HeapV | None:

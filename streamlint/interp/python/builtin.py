@@ -60,7 +60,7 @@ from streamlint.models import host, python
 from streamlint.models.classes import PARAMETERS
 from streamlint.models.cuda_driver import HANDLE_TYPES
 from streamlint.models.schema import NewEvent, NewStream
-from streamlint.trace import MonitorKind, Origin
+from streamlint.trace import MonitorKind, Origin, Space
 
 if TYPE_CHECKING:
     from streamlint.interp.state.machine import Machine
@@ -134,7 +134,7 @@ def _of_handles(
         return m.fresh(last, span)
     if path in host.TRANSPARENT or last in HANDLE_TYPES:
         return _transparent(args, kwargs)
-    if path in PARAMETERS and args and _stays_where_it_is(m, args[0]):
+    if path in PARAMETERS and args and _is_on_device(m, args[0]):
         return args[0]
     if path in host.HOLDS_ADDRESS and len(args) == 1 and _is_address(args[0]):
         return args[0]
@@ -205,12 +205,9 @@ def _transparent(args: list[Value], kwargs: dict[str, Value]) -> Value:
     return args[0] if args else NONE
 
 
-def _stays_where_it_is(m: Machine, value: Value) -> bool:
-    """Whether a parameter made of it stays its memory: ``net.cuda()`` moves those that are on the host.
-
-    ``torch.cat([p.detach().flatten() for p in net.parameters()])`` is where the net is.
-    """
-    return isinstance(value, BufferV) and not m.buffers[value.id].space.on_host
+def _is_on_device(m: Machine, value: Value) -> bool:
+    """Whether a parameter made of it stays its memory: ``net.cuda()`` moves those that are on the host."""
+    return isinstance(value, BufferV) and m.buffers[value.id].space is Space.DEVICE
 
 
 def _is_address(value: Value) -> bool:

@@ -202,7 +202,7 @@ def _was_used(m: Machine, made: HeapV, cls: ir.ClassDecl, symbol: Symbol) -> Non
     is_record = all(decl.name in MAKES_OBJECTS for one in order for decl in one.methods.values())
     others = (decl for one in order for decl in one.methods.values() if decl.name != "__init__")
     unseen_caller.after_other_calls(m, made, others, symbol)
-    given = _given_by_makers(m, cls)
+    given = _taken_from_makers(m, cls)
     for name, value in m.heap[made.id].attrs.items():
         if isinstance(value, (StreamV, EventV)):
             naming.keep(m, value, symbols.Attr(symbol, name), in_record=is_record and whole)
@@ -210,13 +210,10 @@ def _was_used(m: Machine, made: HeapV, cls: ir.ClassDecl, symbol: Symbol) -> Non
             m.streams[value.id] = replace(m.streams[value.id], may_be_given=True)
 
 
-def _given_by_makers(m: Machine, cls: ir.ClassDecl) -> frozenset[str]:
+def _taken_from_makers(m: Machine, cls: ir.ClassDecl) -> frozenset[str]:
     """Attributes that a constructor may take from who calls it: ``self.stream = stream or Stream()``."""
-    decl = scopes.constructor_of(m.project, cls).function
-    code = ir.code_of(decl) if decl is not None else None
-    params = {param.name for param in code.params} if code is not None else set[str]()
-    return (
-        frozenset(name for name, sources in decl.given if not params.isdisjoint(sources))
-        if decl
-        else frozenset()
-    )
+    target = scopes.constructor_of(m.project, cls)
+    if target.function is None:
+        return frozenset()
+    params = {param.name for param in target.params()}
+    return frozenset(name for name, sources in target.function.given if not params.isdisjoint(sources))

@@ -114,15 +114,22 @@ def _is_for_others(m: Machine, held: HeapObject) -> bool:
 
 
 def _are_made_alike(m: Machine, one: Value, other: Value) -> bool:
-    """Whether one statement has made both, or what is in both."""
+    """Whether one statement has made both, or what is in both, for each anew."""
     match one, other:
         case BufferV(), BufferV():
             return m.buffers[one.id].span == m.buffers[other.id].span
+        case StreamV(), StreamV():
+            return one.id != other.id and m.streams[one.id].span == m.streams[other.id].span
         case HeapV(), HeapV():
-            left, right = m.heap[one.id].extra.get(FIRST), m.heap[other.id].extra.get(FIRST)
+            left, right = _first_in(m, one), _first_in(m, other)
             return left is not None and right is not None and _are_made_alike(m, left, right)
         case _:
             return False
+
+
+def _first_in(m: Machine, value: HeapV) -> Value | None:
+    held = m.heap[value.id]
+    return held.extra.get(FIRST, held.items[0] if held.items else None)
 
 
 def _filled(m: Machine, held: HeapObject) -> HeapV | None:
@@ -131,8 +138,7 @@ def _filled(m: Machine, held: HeapObject) -> HeapV | None:
     ``groups = [[] for _ in range(n)]``, ``groups[slot].append(job)``, and then ``for group in groups``: one
     of them has the job, and it may be the first.
     """
-    found = _filled_under(m, held, lambda key: not _is_known(key))
-    return found if isinstance(found, HeapV) else None
+    return _filled_under(m, held, lambda key: not _is_known(key))
 
 
 def _filled_by_number(m: Machine, held: HeapObject) -> Value | None:
@@ -141,31 +147,29 @@ def _filled_by_number(m: Machine, held: HeapObject) -> Value | None:
     ``plan[t % ranks].append(job)`` for all jobs, and then ``for job in plan[rank]``. Or, of
     ``lanes = [[None] * 3 for _ in range(n)]``, ``lanes[gpu][k] = Stream()`` for all, and ``lanes[mine][0]``.
     """
-    kept_free = held.sample is not None and _are_places(m, held.sample)
-    return _filled_under(m, held, _is_known) if kept_free or all(map(_is_known, held.extra)) else None
+    if held.sample is not None and _are_places(m, held.sample):
+        filled = [value for key, value in held.extra.items() if _is_known(key) and not _are_places(m, value)]
+        return filled[0] if len(filled) > 1 and _are_made_alike(m, filled[0], filled[1]) else None
+    return _filled_under(m, held, _is_known) if all(map(_is_known, held.extra)) else None
 
 
-def _filled_under(m: Machine, held: HeapObject, is_meant: Callable[[Symbol], bool]) -> Value | None:
-    if held.sample is None or not (_is_empty(m, held.sample) or _are_places(m, held.sample)):
+def _filled_under(m: Machine, held: HeapObject, is_meant: Callable[[Symbol], bool]) -> HeapV | None:
+    if not isinstance(held.sample, HeapV) or elements.listed(m, held.sample) != []:
         return None
     asked = (value for key, value in held.extra.items() if is_meant(key))
-    return next((one for one in asked if not (_is_empty(m, one) or _are_places(m, one))), None)
-
-
-def _is_empty(m: Machine, value: Value) -> bool:
-    return isinstance(value, HeapV) and elements.listed(m, value) == []
+    return next((one for one in asked if isinstance(one, HeapV) and elements.listed(m, one) != []), None)
 
 
 def _are_places(m: Machine, value: Value) -> bool:
     """``None``, or a list of nothing else, where something will be: ``[None] * n``."""
-    if value == NONE:
-        return True
-    listed = elements.listed(m, value) if isinstance(value, HeapV) else None
-    return (
-        isinstance(value, HeapV)
-        and bool(listed)
-        and all(one == NONE for one in (*(listed or ()), *m.heap[value.id].extra.values()))
-    )
+    match value:
+        case HeapV(number):
+            listed = elements.listed(m, value)
+            return bool(listed) and all(
+                one == NONE for one in (*(listed or ()), *m.heap[number].extra.values())
+            )
+        case _:
+            return value == NONE
 
 
 def _place(m: Machine, held: HeapObject, at: Symbol) -> Symbol:

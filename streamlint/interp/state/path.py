@@ -296,6 +296,10 @@ class Path:
     hooked: dict[Symbol, Value] = field(default_factory=dict)
     """What that was ..."""
     hooked_at: dict[Symbol, Span] = field(default_factory=dict)
+    handles: dict[Symbol, tuple[tuple[str, Symbol], FuncV | PartialV]] = field(default_factory=dict)
+    """By what registering one gave: which hook its ``remove()`` takes away."""
+    awaiting_backward: dict[Symbol, None] = field(default_factory=dict)
+    """Modules with hooks behind their backward pass that were called since the last one."""
     """... and where the last of them was registered."""
     accumulated: set[BufferId] = field(default_factory=set)
     """Gradients that a backward pass of the path has computed, and that no code has let go of since."""

@@ -1,0 +1,5 @@
+from .config import LaneConfig, SpecConfig
+from .decoder import SpeculativeDecoder
+from .lane import Lane
+
+__all__ = ["Lane", "LaneConfig", "SpecConfig", "SpeculativeDecoder"]

@@ -1,0 +1,2 @@
+from .average import ShadowWeights
+from .callback import ShadowCallback

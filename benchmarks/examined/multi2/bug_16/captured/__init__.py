@@ -1,0 +1,4 @@
+from .feeder import Feeder
+from .runner import StepRunner as Runner
+
+__all__ = ["Feeder", "Runner"]

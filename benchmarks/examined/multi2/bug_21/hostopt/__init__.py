@@ -1,0 +1,3 @@
+from .adam import HostAdam
+from .lane import Lane
+from .spill import GradSpill

@@ -1,0 +1,4 @@
+from .hooks import SavedOnHost
+from .lane import OffloadLane
+
+__all__ = ["OffloadLane", "SavedOnHost"]

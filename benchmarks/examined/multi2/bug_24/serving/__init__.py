@@ -1,0 +1,4 @@
+from .registry import GraphRegistry
+from .dispatch import Dispatcher
+
+__all__ = ["Dispatcher", "GraphRegistry"]

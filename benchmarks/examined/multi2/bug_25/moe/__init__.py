@@ -1,0 +1,6 @@
+from .cache import ExpertCache
+from .config import MoEConfig
+from .layer import SparseBlock
+from .prefetch import Speculator
+
+__all__ = ["ExpertCache", "MoEConfig", "SparseBlock", "Speculator"]

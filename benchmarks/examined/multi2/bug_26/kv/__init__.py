@@ -1,0 +1,4 @@
+from .layered import HostBackedCache
+from .attention import CachedAttention
+
+__all__ = ["HostBackedCache", "CachedAttention"]

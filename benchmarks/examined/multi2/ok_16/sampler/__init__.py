@@ -1,0 +1,2 @@
+from .engine import DenoiseEngine
+from .schedule import Schedule

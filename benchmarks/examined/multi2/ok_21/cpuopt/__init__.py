@@ -1,0 +1,4 @@
+from .cell import HostCell
+from .driver import HostOptimizer
+
+__all__ = ["HostCell", "HostOptimizer"]

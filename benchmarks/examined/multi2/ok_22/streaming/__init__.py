@@ -1,0 +1,2 @@
+from .attach import stream_layers
+from .slots import WeightSlot

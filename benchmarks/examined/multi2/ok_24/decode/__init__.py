@@ -1,0 +1,2 @@
+from .buckets import BucketedStep
+from .sink import HostSink

@@ -1,0 +1,4 @@
+from .ring import HostKV, RingKV
+from .options import Options
+
+__all__ = ["HostKV", "RingKV", "Options"]

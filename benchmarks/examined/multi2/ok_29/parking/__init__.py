@@ -1,0 +1,4 @@
+from .lot import Lot
+from .valet import Valet
+
+__all__ = ["Lot", "Valet"]

@@ -1,0 +1,5 @@
+from .plane import Plane
+from .store import Store
+from .streams import Rota
+
+__all__ = ["Plane", "Store", "Rota"]

@@ -1,0 +1,4 @@
+from .correlation import correlate
+from .launch import kernel
+
+__all__ = ["correlate", "kernel"]
