@@ -246,6 +246,8 @@ ORDERS_NOTHING = frozenset(
 )
 """Methods of PyTorch's optimizers, schedulers and modules that make no stream and no host wait ...
 (https://docs.pytorch.org/docs/stable/optim.html)."""
+ORDER_NOTHING = ("torch.optim.", "torch.nn.")
+"""Whose these are."""
 READS_LOSSES = frozenset({"torch.optim.LBFGS"})
 """... but for a step that looks at what its closure gives."""
 COPIES_EACH = "_foreach_copy_"
@@ -331,6 +333,8 @@ MODULE_METHODS = ONLY_MODULES_HAVE.union(
 FORWARD_HOOKS = frozenset({"register_forward_pre_hook", "register_forward_hook"})
 BEHIND_BACKWARD = "register_full_backward_hook"
 """Of a module, when the gradients of what it was given are computed."""
+REMOVES_HOOK = "remove"
+"""Of the handle that registering a hook gives."""
 MODULE_HOOKS = FORWARD_HOOKS | {BEHIND_BACKWARD}
 GRADIENT_HOOKS = frozenset({"register_hook", "register_post_accumulate_grad_hook"})
 """Which methods register a function that runs when a module is called, or in a backward pass."""

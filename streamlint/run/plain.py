@@ -43,9 +43,7 @@ def _imports_gpu(tree: Tree, path: Path, data: bytes, asked: set[str]) -> bool:
     """
     if _imports_itself(tree, path, data, asked):
         return True
-    modules = _imported(tree, path, data)
-    near = (name for module, taken in modules for name in (module, *(f"{module}.{one}" for one in taken)))
-    for name in near:
+    for name in _near(tree, path, data):
         place = tree.named.place(name)
         if place is None or place[1] == path:
             continue
@@ -58,6 +56,13 @@ def _imports_gpu(tree: Tree, path: Path, data: bytes, asked: set[str]) -> bool:
         if imports_gpu:
             return True
     return False
+
+
+def _near(tree: Tree, path: Path, data: bytes) -> Iterator[str]:
+    """The modules that a file imports; what it takes of one may be one, too."""
+    for module, taken in _imported(tree, path, data):
+        yield module
+        yield from (f"{module}.{one}" if module else one for one in taken)
 
 
 def _imports_itself(tree: Tree, path: Path, data: bytes, asked: set[str]) -> bool:

@@ -132,7 +132,7 @@ def _of_module(
         taken = hooks.register(m, receiver, name, args, span)
         if taken is not None:
             return taken
-    if name == "remove" and not args and (removed := hooks.remove(m, receiver)) is not None:
+    if name == torch_model.REMOVES_HOOK and not args and (removed := hooks.remove(m, receiver)) is not None:
         return removed
     if name == hooks.GRADIENT:
         taken = hooks.register_behind(m, receiver.symbol, args, span)
