@@ -241,13 +241,12 @@ ATEN = "torch.ops.aten."
 (https://docs.pytorch.org/docs/stable/torch.compiler_ir.html)."""
 REGISTERED = ("torch.ops.", "torch.classes.")
 """Operators of extensions, and classes of theirs: what is called there works on the current stream."""
-ORDERS_NOTHING = frozenset(
+MAKES_NO_WAIT = frozenset(
     "step zero_grad add_param_group train eval requires_grad_ state_dict load_state_dict".split()
 )
-"""Methods of PyTorch's optimizers, schedulers and modules that make no stream and no host wait ...
-(https://docs.pytorch.org/docs/stable/optim.html)."""
-ORDER_NOTHING = ("torch.optim.", "torch.nn.")
-"""Whose these are."""
+"""Methods that make no stream and no host wait (https://docs.pytorch.org/docs/stable/optim.html) ..."""
+HAVE_SUCH = ("torch.optim.", "torch.nn.")
+"""... of optimizers, schedulers and modules ..."""
 READS_LOSSES = frozenset({"torch.optim.LBFGS"})
 """... but for a step that looks at what its closure gives."""
 COPIES_EACH = "_foreach_copy_"

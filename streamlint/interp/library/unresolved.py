@@ -293,11 +293,10 @@ def _is_made_for_effect(m: Machine, function: str | Symbol, *, of_python: bool) 
 def _orders_nothing(m: Machine, function: str | Symbol) -> bool:
     """Whether it is a method of an optimizer, or a module, that PyTorch itself has made here."""
     match function:
-        case symbols.Attr(of, name) if name in torch_model.ORDERS_NOTHING:
+        case symbols.Attr(of, name) if name in torch_model.MAKES_NO_WAIT:
             made_by = m.makers.get(of, "")
-            return (
-                made_by.startswith(("torch.optim.", "torch.nn.")) and made_by not in torch_model.READS_LOSSES
-            )
+            known = made_by.startswith(torch_model.HAVE_SUCH)
+            return known and made_by not in torch_model.READS_LOSSES
         case _:
             return False
 
