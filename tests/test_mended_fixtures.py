@@ -80,23 +80,6 @@ KNOWN = {
         "'`out` may still be in use on the current stream when it goes back to the allocator of "
         "`self.stream`')",
     },
-    # The event that the help names has no name there, or gets one that the exchange is not known by.
-    "deep_ep/sl602_counted_layouts": {
-        "still there: ('SL602', 'worst_case_bad', "
-        "'`per_expert` is used on the current stream before the wait for `get_dispatch_layout`')",
-        "still there: ('SL602', 'before_dispatch_bad', "
-        "'`per_expert` is used on the current stream before the wait for `get_dispatch_layout`')",
-        "still there: ('SL602', 'handle_bad', "
-        "'`per_expert` is used on the current stream before the wait for `get_dispatch_layout`')",
-        "still there: ('SL602', 'received_bad', "
-        "'`received` is used on the current stream before the wait for `dispatch`')",
-    },
-    "deep_ep/sl602_received_tokens": {
-        "still there: ('SL602', 'reused_bad', "
-        "'`x` is overwritten on the current stream before the wait for `dispatch`')",
-        "still there: ('SL602', 'used_bad', "
-        "'`received` is used on the current stream before the wait for `dispatch`')",
-    },
 }
 
 
