@@ -9,7 +9,7 @@ from streamlint.prefilter import imports, may_hold_comments, may_touch_gpu
 from streamlint.run.results import FileResult, Reads
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from streamlint.run.tree import Tree
@@ -41,15 +41,17 @@ def _imports_gpu(tree: Tree, path: Path, data: bytes, asked: set[str]) -> bool:
     ``from .factory import build``, and ``factory.py`` has ``from .engines import Engine``. ``asked`` gets the
     names that were looked up.
     """
-    if _imports_itself(tree, path, data, asked):
+    imported = list(_imported(tree, path, data))
+    if _imports_itself(tree, path, imported, asked):
         return True
-    for name in _near(tree, path, data):
+    for name in _near(imported):
         place = tree.named.place(name)
         if place is None or place[1] == path:
             continue
         if place[1] not in tree.importing:
             names_of: set[str] = set()
-            found = _imports_itself(tree, place[1], tree.data(place[1]) or b"", names_of)
+            further = _imported(tree, place[1], tree.data(place[1]) or b"")
+            found = _imports_itself(tree, place[1], further, names_of)
             tree.importing[place[1]] = (found, frozenset(names_of))
         imports_gpu, looked_up = tree.importing[place[1]]
         asked |= looked_up
@@ -58,15 +60,17 @@ def _imports_gpu(tree: Tree, path: Path, data: bytes, asked: set[str]) -> bool:
     return False
 
 
-def _near(tree: Tree, path: Path, data: bytes) -> Iterator[str]:
+def _near(imported: Iterable[tuple[str, tuple[str, ...]]]) -> Iterator[str]:
     """The modules that a file imports; what it takes of one may be one, too."""
-    for module, taken in _imported(tree, path, data):
+    for module, taken in imported:
         yield module
         yield from (f"{module}.{one}" if module else one for one in taken)
 
 
-def _imports_itself(tree: Tree, path: Path, data: bytes, asked: set[str]) -> bool:
-    for module, taken in _imported(tree, path, data):
+def _imports_itself(
+    tree: Tree, path: Path, imported: Iterable[tuple[str, tuple[str, ...]]], asked: set[str]
+) -> bool:
+    for module, taken in imported:
         asked.add(tree.named.beside(tree.relative(path), module))
         parts = taken or tuple(_handing_on(tree, module))
         if _touches_gpu(tree, module, asked) or any(_leads_to_gpu(tree, module, one, asked) for one in parts):

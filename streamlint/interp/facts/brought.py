@@ -37,7 +37,8 @@ def brought(project: Project, module: ir.Module) -> Relevant | None:
     that ask those to, what classes add to those of others, and what starts threads.
     """
     imported = list(_imported(project, module))
-    parts = [part for bound, value in imported for part in _parts(project, module, bound, value)]
+    used = module.body_names.union(*(decl.used for decl in ir.all_functions(module)))
+    parts = [part for bound, value in imported for part in _parts(project, used, bound, value)]
     names = {bound for bound, value in parts if _leaves_itself(project, value)}
     asked = [(bound, value, leaving) for bound, value in parts if (leaving := _asked(project, value))]
     takers = [(value, _members(value)) for _, value in parts] if asked else []
@@ -51,7 +52,6 @@ def brought(project: Project, module: ir.Module) -> Relevant | None:
     if _starts_others(project, module, imported):
         names |= _MAKERS | {python.STARTS}
     found = led_to(module, names)
-    used = module.body_names.union(*(decl.used for decl in ir.all_functions(module)))
     return Relevant(found, added, of_others=True) if added or not found.isdisjoint(used) else None
 
 
@@ -70,15 +70,14 @@ def _added(project: Project, cls: ir.ClassDecl) -> Iterator[ir.FunctionDecl]:
 
 
 def _parts(
-    project: Project, module: ir.Module, bound: str, value: Value
+    project: Project, used: frozenset[str], bound: str, value: Value
 ) -> Iterator[tuple[str, FuncV | ClassV]]:
-    """The functions and classes that code of a module gets by what it imports, with their names there."""
+    """The functions and classes that code with these names gets by an import, as it calls them."""
     match value:
         case FuncV(function=ir.FunctionDecl()) | ClassV():
             yield bound, value
         case ModuleV(name):
             of = project.module(name)
-            used = frozenset().union(module.body_names, *(decl.used for decl in ir.all_functions(module)))
             own = of.functions.keys() | of.classes.keys() if of is not None else frozenset[str]()
             handed_on = {one.name for one in of.imports} if of is not None else set[str]()
             for part in used & (own | handed_on):
